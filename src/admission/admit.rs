@@ -1,0 +1,331 @@
+//! [`Admission`]: the one door, and [`Admitted`]: the pass it hands out.
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tokio::time::Instant;
+
+use super::budget::{Full, InFlightBudget, Slot};
+use super::client_key::ClientKey;
+use super::policy::{ClientOutboundProxyPolicy, RemoteTimeout};
+use super::refusal::Refusal;
+use super::route::OutboundRoute;
+use crate::deadline::{Expired, OutboundDeadline};
+use crate::server_name::ServerName;
+
+/// Decides whether a request may make an outbound call now. Cheap to clone; clones share the budget.
+///
+/// ```
+/// use http::{Method, Uri};
+/// use portcullis::{Admission, ClientKey, ClientOutboundProxyPolicy, OutboundRoute};
+///
+/// let admission = Admission::new("us.example".parse().unwrap(), ClientOutboundProxyPolicy::for_pool(8));
+/// let uri = Uri::from_static("/_matrix/client/v3/publicRooms?server=them.example");
+/// let route = OutboundRoute::classify(&Method::GET, &uri).unwrap().unwrap();
+/// let first = admission.admit(&ClientKey::shared(), route.clone()).unwrap();
+/// assert!(admission.admit(&ClientKey::shared(), route).is_err()); // one in flight per client
+/// drop(first);
+/// ```
+#[derive(Clone)]
+pub struct Admission {
+    own_name: ServerName,
+    policy: ClientOutboundProxyPolicy,
+    remote_timeout: Option<RemoteTimeout>,
+    rules: Option<Arc<dyn DestinationRules>>,
+    budget: InFlightBudget<ClientKey>,
+    refused: Arc<RefusedCounters>,
+}
+
+/// A moderation hook, asked before a slot is taken. It must be quick: it runs where the request runs.
+pub trait DestinationRules: Send + Sync + 'static {
+    /// What this server thinks of asking `destination`.
+    fn judge(&self, destination: &ServerName) -> DestinationVerdict;
+}
+
+/// What [`DestinationRules`] decide.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DestinationVerdict {
+    /// The call may be made.
+    Allowed,
+    /// 403: the client may know.
+    Forbidden,
+    /// 404: the client may not know.
+    Hidden,
+}
+
+/// How many requests were refused, by reason, since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct RefusedCounts {
+    /// Every slot was taken.
+    pub global: u64,
+    /// The client had its share in flight.
+    pub client: u64,
+}
+
+#[derive(Debug, Default)]
+struct RefusedCounters {
+    global: AtomicU64,
+    client: AtomicU64,
+}
+
+impl Admission {
+    /// The door of the server `own_name`, with the caps and deadlines of `policy`.
+    #[must_use]
+    pub fn new(own_name: ServerName, policy: ClientOutboundProxyPolicy) -> Self {
+        let budget = InFlightBudget::new(policy.global_cap(), policy.per_client_cap());
+        Self { own_name, policy, remote_timeout: None, rules: None, budget, refused: Arc::default() }
+    }
+
+    /// Shortens every deadline to the operator's timeout where that is shorter.
+    #[must_use]
+    pub fn with_remote_timeout(mut self, limit: Option<RemoteTimeout>) -> Self {
+        self.remote_timeout = limit;
+        self
+    }
+
+    /// Asks `rules` before a slot is taken.
+    #[must_use]
+    pub fn with_destination_rules(mut self, rules: Arc<dyn DestinationRules>) -> Self {
+        self.rules = Some(rules);
+        self
+    }
+
+    /// Lets one call of `client` go out, or says why not.
+    ///
+    /// The order is: own name, destination rules, slot, deadline; the clock starts here. Refusals are counted, never
+    /// written anywhere durable.
+    ///
+    /// *Errors:* [`Refusal`]; nothing is held then. *Panics:* never. *Blocking:* no I/O, no waiting.
+    pub fn admit(&self, client: &ClientKey, route: OutboundRoute) -> Result<Admitted, Refusal> {
+        if route.destination().is_same_server(&self.own_name) {
+            return Err(Refusal::OwnServer);
+        }
+        match self.rules.as_ref().map_or(DestinationVerdict::Allowed, |rules| rules.judge(route.destination())) {
+            DestinationVerdict::Allowed => {}
+            DestinationVerdict::Forbidden => return Err(Refusal::Forbidden),
+            DestinationVerdict::Hidden => return Err(Refusal::Hidden),
+        }
+        let slot = self.budget.try_acquire(client).map_err(|full| self.count_refusal(full))?;
+        let allowed = self.policy.deadline(route.class(), self.remote_timeout);
+        Ok(Admitted { route, deadline: OutboundDeadline::after(allowed, Instant::now()), slot })
+    }
+
+    fn count_refusal(&self, full: Full) -> Refusal {
+        let retry_after = self.policy.retry_hint();
+        match full {
+            Full::Global => {
+                self.refused.global.fetch_add(1, Ordering::Relaxed);
+                Refusal::GlobalCap { retry_after }
+            }
+            Full::Key => {
+                self.refused.client.fetch_add(1, Ordering::Relaxed);
+                Refusal::ClientCap { retry_after }
+            }
+        }
+    }
+
+    /// The server this door belongs to.
+    #[must_use]
+    pub fn own_name(&self) -> &ServerName {
+        &self.own_name
+    }
+
+    /// The caps and deadlines in force.
+    #[must_use]
+    pub fn policy(&self) -> ClientOutboundProxyPolicy {
+        self.policy
+    }
+
+    /// The budget, for status and tests.
+    #[must_use]
+    pub fn budget(&self) -> &InFlightBudget<ClientKey> {
+        &self.budget
+    }
+
+    /// How many requests were refused so far.
+    #[must_use]
+    pub fn refused(&self) -> RefusedCounts {
+        RefusedCounts {
+            global: self.refused.global.load(Ordering::Relaxed),
+            client: self.refused.client.load(Ordering::Relaxed),
+        }
+    }
+}
+
+impl fmt::Debug for Admission {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Admission")
+            .field("own_name", &self.own_name)
+            .field("policy", &self.policy)
+            .field("budget", &self.budget)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The pass for one outbound call: its slot, its deadline and where it may go. Only [`Admission::admit`] makes one.
+///
+/// An outbound call takes it by value, so there is no call without a slot and no slot that outlives its call:
+///
+/// ```compile_fail,E0451
+/// // There is no other way to make one:
+/// let forged = portcullis::Admitted { route: todo!(), deadline: todo!(), slot: todo!() };
+/// ```
+///
+/// ```compile_fail,E0382
+/// fn twice(pass: portcullis::Admitted) {
+///     let first = pass.run(async {});
+///     let second = pass.run(async {}); // used already: one pass, one call
+/// }
+/// ```
+#[must_use = "dropping the pass frees its slot"]
+#[derive(Debug)]
+pub struct Admitted {
+    route: OutboundRoute,
+    deadline: OutboundDeadline,
+    slot: Slot<ClientKey>,
+}
+
+impl Admitted {
+    /// The deadline, started at admission; discovery is included.
+    #[must_use]
+    pub fn deadline(&self) -> OutboundDeadline {
+        self.deadline
+    }
+
+    /// The route that was admitted.
+    #[must_use]
+    pub fn route(&self) -> &OutboundRoute {
+        &self.route
+    }
+
+    /// The one server this pass is good for.
+    #[must_use]
+    pub fn destination(&self) -> &ServerName {
+        self.route.destination()
+    }
+
+    /// Runs the caller's own federation call under this pass: their discovery, their client, our slot and deadline.
+    ///
+    /// The slot lives exactly as long as `call`: it is free before the result is handed out, and it stays held while
+    /// `call` runs, however impatient the caller is (spawn the returned future to let it outlive a connection).
+    ///
+    /// *Errors:* [`Expired`], and `call` has been dropped. *Panics:* never. *Cancel safety:* dropping the returned
+    /// future drops `call`, then the slot. *Blocking:* no.
+    ///
+    /// ```
+    /// # use portcullis::{Admission, ClientKey, ClientOutboundProxyPolicy, OutboundRoute};
+    /// # let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    /// # runtime.block_on(async {
+    /// # let admission = Admission::new("us.example".parse().unwrap(), ClientOutboundProxyPolicy::for_pool(8));
+    /// # let route = OutboundRoute::PublicRooms { server: "them.example".parse().unwrap() };
+    /// let pass = admission.admit(&ClientKey::shared(), route).unwrap();
+    /// let rooms = pass.run(async { /* your federation call */ 42 }).await;
+    /// assert_eq!(rooms, Ok(42));
+    /// assert_eq!(admission.budget().in_flight(), 0);
+    /// # });
+    /// ```
+    pub fn run<F: Future>(self, call: F) -> impl Future<Output = Result<F::Output, Expired>> {
+        let Self { deadline, slot, .. } = self;
+        async move {
+            let slot = slot;
+            let outcome = deadline.cut(call).await;
+            // Before the answer: whoever sees the answer may ask again at once and must not meet its own slot.
+            drop(slot);
+            outcome
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn route(server: &str) -> OutboundRoute {
+        OutboundRoute::PublicRooms { server: server.parse().unwrap() }
+    }
+
+    fn admission() -> Admission {
+        Admission::new("us.example".parse().unwrap(), ClientOutboundProxyPolicy::for_pool(2))
+    }
+
+    fn client(last: u8) -> ClientKey {
+        ClientKey::vouched([198, 51, 100, last].into(), Default::default())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn b15_the_same_client_is_refused_and_another_passes_until_the_global_cap() {
+        let admission = Admission::new("us.example".parse().unwrap(), ClientOutboundProxyPolicy::for_pool(4));
+        let _one = admission.admit(&client(1), route("a.example")).unwrap();
+        assert!(matches!(admission.admit(&client(1), route("b.example")), Err(Refusal::ClientCap { .. })));
+        let _two = admission.admit(&client(2), route("a.example")).unwrap();
+        assert!(matches!(admission.admit(&client(3), route("a.example")), Err(Refusal::GlobalCap { .. })));
+        assert_eq!(admission.refused(), RefusedCounts { global: 1, client: 1 });
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn own_name_and_rules_come_before_the_slot() {
+        struct Rules;
+        impl DestinationRules for Rules {
+            fn judge(&self, destination: &ServerName) -> DestinationVerdict {
+                match destination.as_str() {
+                    "bad.example" => DestinationVerdict::Forbidden,
+                    "unseen.example" => DestinationVerdict::Hidden,
+                    _ => DestinationVerdict::Allowed,
+                }
+            }
+        }
+        let admission = admission().with_destination_rules(Arc::new(Rules));
+        let _held = admission.admit(&client(1), route("them.example")).unwrap();
+        let refused = |server| admission.admit(&client(2), route(server)).unwrap_err();
+        assert_eq!(refused("US.example:8448"), Refusal::OwnServer);
+        assert_eq!(refused("bad.example"), Refusal::Forbidden);
+        assert_eq!(refused("unseen.example"), Refusal::Hidden);
+        assert_eq!(admission.refused(), RefusedCounts::default());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_slot_is_free_before_the_result_is_seen_and_after_expiry() {
+        let admission = admission();
+        let pass = admission.admit(&client(1), route("a.example")).unwrap();
+        assert_eq!(pass.run(async { 1 }).await, Ok(1));
+        assert_eq!(admission.budget().in_flight(), 0);
+
+        let start = Instant::now();
+        let pass = admission.admit(&client(1), route("a.example")).unwrap();
+        assert_eq!(pass.run(std::future::pending::<()>()).await, Err(Expired));
+        assert_eq!(start.elapsed(), Duration::from_secs(10));
+        assert_eq!((admission.budget().in_flight(), admission.budget().tracked_keys()), (0, 0));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_slot_stays_held_while_the_call_runs_though_the_caller_left() {
+        let admission = admission();
+        let pass = admission.admit(&client(1), route("a.example")).unwrap();
+        let call = tokio::spawn(pass.run(tokio::time::sleep(Duration::from_secs(4))));
+        drop(call); // a dropped handle does not end the task
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        assert_eq!(admission.budget().in_flight(), 1);
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        assert_eq!(admission.budget().in_flight(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_panic_inside_the_call_frees_the_slot() {
+        let admission = admission();
+        let pass = admission.admit(&client(1), route("a.example")).unwrap();
+        let call = tokio::spawn(pass.run(async { panic!("inside the call") }));
+        assert!(call.await.unwrap_err().is_panic());
+        assert_eq!(admission.budget().in_flight(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_operator_timeout_shortens_the_deadline() {
+        let admission = admission().with_remote_timeout(RemoteTimeout::new(Duration::from_secs(3)));
+        let pass = admission.admit(&client(1), route("a.example")).unwrap();
+        assert_eq!(pass.deadline().allowed(), Duration::from_secs(3));
+    }
+}

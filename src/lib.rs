@@ -1,0 +1,16 @@
+//! Keeps the calls a Matrix homeserver makes *to other servers* from harming either side.
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
+mod admission;
+mod deadline;
+pub mod limits;
+mod server_name;
+mod sync;
+
+pub use admission::{
+    Admission, Admitted, ClientKey, ClientOutboundProxyPolicy, DestinationRules, DestinationVerdict, Full,
+    InFlightBudget, InvalidRoomAlias, InvalidRoute, Ipv6ClientPrefix, OutboundRoute, Refusal, RefusedCounts,
+    RemoteTimeout, RoomAlias, RouteClass, Slot, TrustedProxies,
+};
+pub use deadline::{Expired, OutboundDeadline};
+pub use server_name::{DnsName, Host, InvalidServerName, ServerName};
