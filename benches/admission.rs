@@ -49,8 +49,8 @@ impl MapBudget {
     }
 }
 
-/// One operation of one contender; the number tells the threads apart.
-type Operation = Arc<dyn Fn(u8) + Send + Sync>;
+/// One operation of one contender; the key tells the threads apart.
+type Operation = Arc<dyn Fn(&ClientKey) + Send + Sync>;
 
 fn contenders() -> Vec<(&'static str, &'static str, Operation)> {
     let fresh = || InFlightBudget::new(CAP, 1);
@@ -68,7 +68,7 @@ fn contenders() -> Vec<(&'static str, &'static str, Operation)> {
     let busy_map = MapBudget { counts: Mutex::new((0..2).map(|last| (client(last), 1)).collect()) };
 
     vec![
-        ("admit-release", "portcullis", Arc::new(move |n| drop(black_box(open.try_acquire(black_box(&client(n))))))),
+        ("admit-release", "portcullis", Arc::new(move |key| drop(black_box(open.try_acquire(black_box(key)))))),
         (
             "admit-release",
             "tokio-semaphore",
@@ -77,18 +77,18 @@ fn contenders() -> Vec<(&'static str, &'static str, Operation)> {
         (
             "admit-release",
             "locked-hash-map",
-            Arc::new(move |n| {
-                if black_box(map.try_acquire(black_box(&client(n)))) {
-                    map.release(&client(n));
+            Arc::new(move |key| {
+                if black_box(map.try_acquire(black_box(key))) {
+                    map.release(key);
                 }
             }),
         ),
         (
             "refused-global",
             "portcullis",
-            Arc::new(move |n| {
+            Arc::new(move |key| {
                 black_box(&held);
-                drop(black_box(full.try_acquire(black_box(&client(n)))));
+                drop(black_box(full.try_acquire(black_box(key))));
             }),
         ),
         (
@@ -99,23 +99,23 @@ fn contenders() -> Vec<(&'static str, &'static str, Operation)> {
         (
             "refused-global",
             "locked-hash-map",
-            Arc::new(move |n| {
-                black_box(full_map.try_acquire(black_box(&client(n))));
+            Arc::new(move |key| {
+                black_box(full_map.try_acquire(black_box(key)));
             }),
         ),
         (
             "refused-client",
             "portcullis",
-            Arc::new(move |n| {
+            Arc::new(move |key| {
                 black_box(&mine);
-                drop(black_box(busy.try_acquire(black_box(&client(n)))));
+                drop(black_box(busy.try_acquire(black_box(key))));
             }),
         ),
         (
             "refused-client",
             "locked-hash-map",
-            Arc::new(move |n| {
-                black_box(busy_map.try_acquire(black_box(&client(n))));
+            Arc::new(move |key| {
+                black_box(busy_map.try_acquire(black_box(key)));
             }),
         ),
     ]
@@ -127,8 +127,10 @@ fn main() {
         .warm_up_time(Duration::from_millis(500))
         .measurement_time(Duration::from_secs(2))
         .configure_from_args();
+    let keys = [client(0), client(1)];
+    let key = client(0);
     for (what, who, operation) in contenders() {
-        criterion.bench_function(&format!("{what}/1-thread/{who}"), |bencher| bencher.iter(|| operation(0)));
+        criterion.bench_function(&format!("{what}/1-thread/{who}"), |bencher| bencher.iter(|| operation(&key)));
     }
     let mut group = criterion.benchmark_group("2-threads");
     group.throughput(Throughput::Elements(u64::from(2 * BATCH))).sample_size(20);
@@ -136,9 +138,9 @@ fn main() {
         group.bench_function(format!("{what}/{who}"), |bencher| {
             bencher.iter(|| {
                 std::thread::scope(|scope| {
-                    for n in 0..2 {
+                    for key in &keys {
                         let operation = &operation;
-                        scope.spawn(move || (0..BATCH).for_each(|_| operation(n)));
+                        scope.spawn(move || (0..BATCH).for_each(|_| operation(key)));
                     }
                 });
             });

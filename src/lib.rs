@@ -4,6 +4,8 @@
 mod admission;
 mod deadline;
 pub mod limits;
+#[cfg(feature = "outbound")]
+pub mod outbound;
 mod server_name;
 mod sync;
 
@@ -14,3 +16,8 @@ pub use admission::{
 };
 pub use deadline::{Expired, OutboundDeadline};
 pub use server_name::{DnsName, Host, InvalidServerName, ServerName};
+
+/// The README's examples, compiled and run with the doc tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

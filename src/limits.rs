@@ -63,17 +63,95 @@ pub const MAX_CNAME_HOPS: usize = 8;
 /// Longest time a DNS answer is remembered, whatever its TTL. *Source: design, decision 13.*
 pub const DNS_CACHE_MAX: Duration = Duration::from_secs(3600);
 
+/// Most address questions whose DNS answer is remembered; each family of a name is one. Worst case, every answer at its
+/// record limit: some 10 MB. *Source: ours.*
+pub const DNS_CACHE_ENTRIES: u64 = 10_000;
+
+/// Most SRV questions whose DNS answer is remembered. Worst case, every answer at its record limit and every target of the
+/// greatest length: some 20 MB. *Source: ours.*
+pub const DNS_SRV_CACHE_ENTRIES: u64 = 2_000;
+
+/// Largest DNS answer that is remembered, in records. A larger one is used and forgotten. *Source: ours.*
+pub const DNS_CACHE_MAX_RECORDS: usize = 32;
+
+/// How long "no such records" is remembered when the zone does not say. *Source: ours.*
+pub const DNS_NEGATIVE_DEFAULT: Duration = Duration::from_secs(30);
+
+/// Longest time "no such records" is remembered, whatever the zone says: a record just published is soon found.
+/// *Source: ours.*
+pub const DNS_NEGATIVE_MAX: Duration = Duration::from_secs(60);
+
+/// How long SERVFAIL is remembered: enough for the retries of one impatient client. *Source: ours.*
+pub const DNS_SERVFAIL_KEEP: Duration = Duration::from_secs(5);
+
+/// Most addresses of one name that are candidates for dialling. All are judged, also those past it. *Source: ours.*
+pub const MAX_ADDRESSES_PER_NAME: usize = 16;
+
+/// Most candidates of one destination, all SRV targets together. *Source: ours.*
+pub const MAX_ADDRESSES_PER_DESTINATION: usize = 32;
+
+/// Most SRV records used, best first: at most 32 address questions. With the two of the well-known host and the two for SRV
+/// itself one discovery asks at most 36, redirects and aliases aside. *Source: ours.*
+pub const MAX_SRV_RECORDS: usize = 16;
+
 /// Most redirects followed for one well-known lookup. *Source: spec notes, section 3.1.*
 pub const MAX_WELL_KNOWN_REDIRECTS: usize = 5;
 
 /// Largest well-known body, in bytes. *Source: design, decision 23.*
 pub const MAX_WELL_KNOWN_BYTES: usize = 50 * 1024;
 
+/// Longest redirect target that is followed, in bytes. *Source: ours.*
+pub const MAX_REDIRECT_BYTES: usize = 2048;
+
+/// Most hosts whose well-known answer is remembered. Worst case: two names of 255 bytes each, some 10 MB in all.
+/// *Source: ours.*
+pub const WELL_KNOWN_CACHE_ENTRIES: u64 = 10_000;
+
+/// How long a well-known answer without cache headers is remembered, give or take
+/// [`WELL_KNOWN_JITTER_PERCENT`]. *Source: Matrix v1.19, resolving server names (recommended).*
+pub const WELL_KNOWN_DEFAULT_LIFETIME: Duration = Duration::from_secs(24 * 3600);
+
+/// Spread of the default lifetime, so that answers fetched together are not fetched again together. *Source: spec notes,
+/// section 3.2.*
+pub const WELL_KNOWN_JITTER_PERCENT: u32 = 10;
+
+/// Shortest lifetime of a well-known answer, `no-store` included: else a stranger makes us fetch per request. *Source:
+/// spec notes, section 3.2.*
+pub const WELL_KNOWN_MIN_LIFETIME: Duration = Duration::from_secs(5 * 60);
+
+/// Longest lifetime of a well-known answer. *Source: Matrix v1.19, resolving server names (recommended).*
+pub const WELL_KNOWN_MAX_LIFETIME: Duration = Duration::from_secs(48 * 3600);
+
+/// How long a good answer is used past its end while the host does not give a new one. *Source: spec notes, section 3.2.*
+pub const WELL_KNOWN_GRACE: Duration = Duration::from_secs(2 * 3600);
+
+/// How long the first failure to fetch a well-known is remembered; it doubles with each further one. *Source: ours.*
+pub const WELL_KNOWN_FAILURE_MIN: Duration = Duration::from_secs(60);
+
+/// Longest time a failure to fetch a well-known is remembered. *Source: Matrix v1.19, resolving server names.*
+pub const WELL_KNOWN_FAILURE_MAX: Duration = Duration::from_secs(3600);
+
+/// How long a failure is remembered while an older good answer is still in use. *Source: spec notes, section 3.2.*
+pub const WELL_KNOWN_FAILURE_AFTER_SUCCESS: Duration = Duration::from_secs(2 * 60);
+
+/// A fetch that was cut after less than this proves nothing about the host, so it is not remembered as a failure.
+/// *Source: ours; a third of the directory deadline is three times as long.*
+pub const WELL_KNOWN_FAIR_TRIAL: Duration = Duration::from_secs(1);
+
 /// Largest room list answer, in bytes. *Source: design, decision 23.*
 pub const MAX_ROOM_LIST_BYTES: usize = 4 * 1024 * 1024;
 
 /// Largest alias answer, in bytes. *Source: design, decision 23.*
 pub const MAX_ALIAS_BYTES: usize = 64 * 1024;
+
+/// Largest body read of an answer that is not a 200, in bytes: an errcode and a sentence. *Source: our own choice; as large
+/// as an alias answer.*
+pub const MAX_ERROR_BODY_BYTES: usize = 64 * 1024;
+
+/// Most connect attempts of one request. With a third of what is left for each, the last one of a call of ten seconds would
+/// get 6 ms; the cap is there for addresses that refuse at once, which a stranger's zone can list by the thousand.
+/// *Source: our own choice.*
+pub const MAX_CONNECT_ATTEMPTS: usize = 16;
 
 /// Most header lines read from a remote. *Source: design, decision 23.*
 pub const MAX_REMOTE_HEADER_LINES: usize = 256;
@@ -86,3 +164,21 @@ pub const PARSE_ELSEWHERE_BYTES: usize = 256 * 1024;
 
 /// How long an alias answer or a room-list page is remembered. *Source: design, decision 22.*
 pub const DIRECTORY_ANSWER_TTL: Duration = Duration::from_secs(60);
+
+/// How many directory answers are remembered at most. *Source: ours; a busy room holds a handful of links.*
+pub const REMEMBERED_ANSWERS: u64 = 8192;
+
+/// How many bytes the remembered directory answers and their questions weigh at most, so that eight room lists of the
+/// largest size fit. *Source: ours.*
+pub const REMEMBERED_BYTES: u64 = 32 * 1024 * 1024;
+
+/// Longest pagination token or network name of a room list that is passed on, in bytes: both travel in a URL, percent
+/// escapes and all. *Source: ours.*
+pub const MAX_LIST_TOKEN_BYTES: usize = 8 * 1024;
+
+/// Largest `limit` of a room list: a signed body holds no larger integer. *Source: Matrix v1.19, canonical JSON.*
+pub const MAX_LIST_LIMIT: u64 = (1 << 53) - 1;
+
+/// Threads of the federation worker. They only drive sockets and timers; the second keeps the calls going while the
+/// first parses an answer. *Source: ours.*
+pub const FEDERATION_WORKER_THREADS: usize = 2;

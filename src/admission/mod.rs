@@ -23,4 +23,6 @@ pub use client_key::{ClientKey, Ipv6ClientPrefix, TrustedProxies};
 pub use policy::{ClientOutboundProxyPolicy, RemoteTimeout, RouteClass};
 pub use refusal::Refusal;
 pub use room_alias::{InvalidRoomAlias, RoomAlias};
+#[cfg(feature = "outbound")]
+pub(crate) use route::{ClientPath, query_values};
 pub use route::{InvalidRoute, OutboundRoute};

@@ -1,0 +1,265 @@
+//! The one way to call another server: [`FederationClient`] and [`FederationCall`].
+//!
+//! A call owns its pass, and so its slot and its deadline. Whatever it does, discovery and a fallback request included,
+//! draws from that one deadline, and the slot is free as soon as the call is dropped.
+
+use std::fmt;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, USER_AGENT};
+use http::{HeaderValue, StatusCode, Uri};
+use tokio::time::Instant;
+
+use crate::admission::Admitted;
+use crate::deadline::{Expired, OutboundDeadline};
+use crate::limits::{CONNECT_SHARE, MAX_CONNECT_ATTEMPTS, MAX_ERROR_BODY_BYTES};
+use crate::outbound::BoxFuture;
+use crate::outbound::body::{self, BodyError};
+use crate::outbound::destination::Destination;
+use crate::outbound::discover::{Discovery, DiscoveryError};
+use crate::outbound::endpoint::Endpoint;
+use crate::outbound::error::{CallError, CallPhase};
+use crate::outbound::signing::RequestSigner;
+use crate::outbound::transport::{Attempt, RemoteBody, Transport, TransportError, TransportPhase};
+use crate::server_name::ServerName;
+
+/// Makes federation calls. Cheap to clone.
+#[derive(Clone)]
+pub struct FederationClient {
+    signer: Arc<dyn RequestSigner>,
+    locate: Arc<dyn Locate>,
+    transport: Arc<dyn Transport>,
+    user_agent: HeaderValue,
+}
+
+/// One admitted call: it owns the slot, and every request in it draws from the pass's one deadline.
+///
+/// Drop it before its outcome is handed to the client: whoever sees an answer may ask again at once.
+#[must_use = "dropping the call frees its slot"]
+pub struct FederationCall {
+    client: FederationClient,
+    pass: Admitted,
+    /// Where the destination was found to be; addresses that were dead are no longer in it.
+    found: Option<Destination>,
+    asked_afresh: bool,
+}
+
+/// What the remote answered, read to the end and within its bound.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RemoteReply {
+    /// The status, untouched.
+    pub status: StatusCode,
+    /// The body. Empty for a status other than 200 whose body is larger than 64 KiB.
+    pub body: Bytes,
+}
+
+/// What a call asks of discovery.
+pub(crate) trait Locate: Send + Sync + 'static {
+    /// Where `name` leads.
+    fn destination<'a>(&'a self, name: &'a ServerName, deadline: OutboundDeadline) -> BoxFuture<'a, Located>;
+
+    /// The same, with a remembered delegation asked for afresh.
+    fn destination_afresh<'a>(&'a self, name: &'a ServerName, deadline: OutboundDeadline) -> BoxFuture<'a, Located>;
+}
+
+pub(crate) type Located = Result<Destination, DiscoveryError>;
+
+impl Locate for Discovery {
+    fn destination<'a>(&'a self, name: &'a ServerName, deadline: OutboundDeadline) -> BoxFuture<'a, Located> {
+        Box::pin(self.destination(name, deadline))
+    }
+
+    fn destination_afresh<'a>(&'a self, name: &'a ServerName, deadline: OutboundDeadline) -> BoxFuture<'a, Located> {
+        Box::pin(self.destination_afresh(name, deadline))
+    }
+}
+
+impl FederationClient {
+    /// A client that finds servers with `discovery`, signs with `signer` and sends with `transport`.
+    #[must_use]
+    pub fn new(signer: Arc<dyn RequestSigner>, discovery: Discovery, transport: Arc<dyn Transport>) -> Self {
+        Self::locating_with(Arc::new(discovery), signer, transport)
+    }
+
+    pub(crate) fn locating_with(
+        locate: Arc<dyn Locate>,
+        signer: Arc<dyn RequestSigner>,
+        transport: Arc<dyn Transport>,
+    ) -> Self {
+        let user_agent = HeaderValue::from_static(concat!("portcullis/", env!("CARGO_PKG_VERSION")));
+        Self { signer, locate, transport, user_agent }
+    }
+
+    /// Names the homeserver this is linked into, instead of `portcullis/` and its version.
+    #[must_use]
+    pub fn with_user_agent(mut self, user_agent: HeaderValue) -> Self {
+        self.user_agent = user_agent;
+        self
+    }
+
+    /// Opens a call to the pass's destination. Takes the pass by value: without one there is no call.
+    pub fn open(&self, pass: Admitted) -> FederationCall {
+        FederationCall { client: self.clone(), pass, found: None, asked_afresh: false }
+    }
+
+    /// The request without `Host`, signed under the destination's own name whatever discovery will say.
+    fn signed(&self, destination: &ServerName, endpoint: &Endpoint) -> Result<http::Request<Bytes>, CallError> {
+        let Endpoint { method, path_and_query, content, .. } = endpoint;
+        let authorization =
+            self.signer.authorization(destination, method, path_and_query, content.as_ref().map(AsRef::as_ref))?;
+        let mut request = http::Request::new(content.clone().unwrap_or_default());
+        *request.method_mut() = method.clone();
+        *request.uri_mut() = Uri::from(path_and_query.clone());
+        request.headers_mut().insert(AUTHORIZATION, authorization);
+        request.headers_mut().insert(USER_AGENT, self.user_agent.clone());
+        if content.is_some() {
+            request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        }
+        Ok(request)
+    }
+}
+
+impl FederationCall {
+    /// The deadline everything in this call draws from.
+    #[must_use]
+    pub fn deadline(&self) -> OutboundDeadline {
+        self.pass.deadline()
+    }
+
+    /// Sends one signed request and reads the answer. May be used again for a fallback, inside the same slot and deadline.
+    ///
+    /// The destination is looked up once per call. Its addresses are tried in order, each with at most a third of what is
+    /// left; the next one only while nothing was sent, so the remote sees a request once at most. If a delegation's
+    /// addresses are all dead, it is asked for afresh once.
+    ///
+    /// *Errors:* [`CallError`]. A status is no error. *Panics:* never. *Cancel safety:* dropping the future closes the
+    /// connection. *Blocking:* no; ends no later than [`Self::deadline`].
+    pub async fn request(&mut self, endpoint: &Endpoint) -> Result<RemoteReply, CallError> {
+        let request = self.client.signed(self.pass.destination(), endpoint)?;
+        let response = self.send(&request).await?;
+        read_reply(response, endpoint, self.deadline()).await
+    }
+
+    async fn send(&mut self, request: &http::Request<Bytes>) -> Result<http::Response<RemoteBody>, CallError> {
+        let mut attempts_left = MAX_CONNECT_ATTEMPTS;
+        let destination = match self.found.take() {
+            Some(destination) => destination,
+            None => self.located(Ask::Remembered).await?,
+        };
+        let dead = match self.dial(&destination, request, &mut attempts_left).await {
+            Ok((answering, response)) => {
+                self.found = Some(from_address(destination, answering));
+                return Ok(response);
+            }
+            Err(error) => error,
+        };
+        let may_have_moved = dead.phase == CallPhase::Connect && destination.delegated_to.is_some();
+        if !may_have_moved || self.asked_afresh {
+            return Err(dead);
+        }
+        self.asked_afresh = true;
+        let mut moved = match self.located(Ask::Afresh).await {
+            Ok(moved) => moved,
+            Err(error) if error.timed_out => return Err(error),
+            Err(_) => return Err(dead),
+        };
+        if moved.tls_name == destination.tls_name {
+            moved.addresses.retain(|address| !destination.addresses.contains(address));
+        }
+        if moved.addresses.is_empty() {
+            return Err(dead);
+        }
+        let (answering, response) = self.dial(&moved, request, &mut attempts_left).await?;
+        self.found = Some(from_address(moved, answering));
+        Ok(response)
+    }
+
+    async fn located(&self, ask: Ask) -> Result<Destination, CallError> {
+        let (name, deadline) = (self.pass.destination(), self.deadline());
+        let looking = match ask {
+            Ask::Remembered => self.client.locate.destination(name, deadline),
+            Ask::Afresh => self.client.locate.destination_afresh(name, deadline),
+        };
+        Ok(deadline.cut(looking).await.unwrap_or(Err(DiscoveryError::OutOfTime))?)
+    }
+
+    /// Tries the addresses in order; says which one answered. The last error is the one that counts.
+    async fn dial(
+        &self,
+        destination: &Destination,
+        request: &http::Request<Bytes>,
+        attempts_left: &mut usize,
+    ) -> Result<(usize, http::Response<RemoteBody>), CallError> {
+        let deadline = self.deadline();
+        let host = HeaderValue::try_from(&destination.host_header)
+            .map_err(|_| TransportError { phase: TransportPhase::Build, timed_out: false })?;
+        // What an empty list, or one cut off by the limit, comes to.
+        let mut outcome = TransportError { phase: TransportPhase::Connect, timed_out: false };
+        for (index, address) in destination.addresses.iter().copied().enumerate().take(*attempts_left) {
+            let now = Instant::now();
+            if deadline.is_expired(now) {
+                outcome.timed_out = true;
+                break;
+            }
+            *attempts_left = attempts_left.saturating_sub(1);
+            let mut request = request.clone();
+            request.headers_mut().insert(HOST, host.clone());
+            let connect_by = deadline.share(CONNECT_SHARE, now);
+            let attempt = Attempt { address, tls_name: destination.tls_name.clone(), connect_by, request };
+            match deadline.cut(self.client.transport.send(attempt, deadline)).await {
+                Ok(Ok(response)) => return Ok((index, response)),
+                Ok(Err(error)) if error.nothing_was_sent() => outcome = error,
+                Ok(Err(error)) => return Err(error.into()),
+                // How far it got cannot be told: it may have been sent.
+                Err(Expired) => return Err(TransportError { phase: TransportPhase::Send, timed_out: true }.into()),
+            }
+        }
+        Err(outcome.into())
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Ask {
+    Remembered,
+    Afresh,
+}
+
+/// A destination without the addresses that were dead: a second request does not pay for them again.
+fn from_address(mut destination: Destination, answering: usize) -> Destination {
+    destination.addresses.drain(..answering);
+    destination
+}
+
+async fn read_reply(
+    response: http::Response<RemoteBody>,
+    endpoint: &Endpoint,
+    deadline: OutboundDeadline,
+) -> Result<RemoteReply, CallError> {
+    let (head, remote) = response.into_parts();
+    let announced = body::announced_length(&head.headers);
+    let successful = head.status == StatusCode::OK;
+    let max_bytes = if successful { endpoint.max_body_bytes } else { MAX_ERROR_BODY_BYTES };
+    let body = match body::read_bounded(remote, announced, max_bytes, deadline).await {
+        Ok(body) => body,
+        // The status is the answer then: a page of HTML around a 404 does not make it anything else.
+        Err(BodyError::TooLarge) if !successful => Bytes::new(),
+        Err(error) => return Err(error.into()),
+    };
+    Ok(RemoteReply { status: head.status, body })
+}
+
+impl fmt::Debug for FederationClient {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("FederationClient").field("user_agent", &self.user_agent).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for FederationCall {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("FederationCall").field("pass", &self.pass).field("found", &self.found).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,128 @@
+//! [`CallError`]: a slot was held and the call failed; says in which phase.
+
+use crate::outbound::body::BodyError;
+use crate::outbound::discover::DiscoveryError;
+use crate::outbound::signing::SigningError;
+use crate::outbound::transport::{TransportError, TransportPhase};
+
+/// A call that was made and failed. Carries no text of the peer or of a resolver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}", self.as_label())]
+#[non_exhaustive]
+pub struct CallError {
+    /// Where it failed.
+    pub phase: CallPhase,
+    /// What failed.
+    pub failure: CallFailure,
+    /// Whether time ended it: the deadline, or the last share with nowhere left to go.
+    pub timed_out: bool,
+}
+
+/// The phases of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum CallPhase {
+    /// Signing and building the request: nothing was looked up, or nothing dialled.
+    Prepare,
+    /// Server discovery.
+    Discover,
+    /// TCP and TLS.
+    Connect,
+    /// From the request to the response head.
+    Send,
+    /// The response body.
+    Body,
+}
+
+/// What failed in a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CallFailure {
+    /// The request could not be signed.
+    Unsignable,
+    /// The server name led nowhere.
+    Discovery(DiscoveryError),
+    /// The connection was not made, broke, or was cut.
+    Exchange,
+    /// The answer is larger than such an answer may be.
+    TooLarge,
+}
+
+impl CallError {
+    /// The fixed word for logs and metrics.
+    #[must_use]
+    pub fn as_label(self) -> &'static str {
+        let phase = match (self.failure, self.phase) {
+            (CallFailure::Unsignable, _) => return "request-not-signable",
+            (CallFailure::Discovery(_), _) | (CallFailure::Exchange, CallPhase::Discover) if self.timed_out => {
+                return "discovery-timed-out";
+            }
+            (CallFailure::Discovery(_), _) | (CallFailure::Exchange, CallPhase::Discover) => return "discovery-failed",
+            (CallFailure::TooLarge, _) => return "answer-too-large",
+            (CallFailure::Exchange, CallPhase::Prepare) => TransportPhase::Build,
+            (CallFailure::Exchange, CallPhase::Connect) => TransportPhase::Connect,
+            (CallFailure::Exchange, CallPhase::Send) => TransportPhase::Send,
+            (CallFailure::Exchange, CallPhase::Body) => TransportPhase::Body,
+        };
+        TransportError { phase, timed_out: self.timed_out }.as_label()
+    }
+}
+
+impl From<SigningError> for CallError {
+    fn from(_: SigningError) -> Self {
+        Self { phase: CallPhase::Prepare, failure: CallFailure::Unsignable, timed_out: false }
+    }
+}
+
+impl From<DiscoveryError> for CallError {
+    fn from(error: DiscoveryError) -> Self {
+        let timed_out = error == DiscoveryError::OutOfTime;
+        Self { phase: CallPhase::Discover, failure: CallFailure::Discovery(error), timed_out }
+    }
+}
+
+impl From<TransportError> for CallError {
+    fn from(error: TransportError) -> Self {
+        let phase = match error.phase {
+            TransportPhase::Build => CallPhase::Prepare,
+            TransportPhase::Connect => CallPhase::Connect,
+            TransportPhase::Send => CallPhase::Send,
+            TransportPhase::Body => CallPhase::Body,
+        };
+        Self { phase, failure: CallFailure::Exchange, timed_out: error.timed_out }
+    }
+}
+
+impl From<BodyError> for CallError {
+    fn from(error: BodyError) -> Self {
+        match error {
+            BodyError::TooLarge => Self { phase: CallPhase::Body, failure: CallFailure::TooLarge, timed_out: false },
+            BodyError::Transport(error) => error.into(),
+            BodyError::OutOfTime => TransportError { phase: TransportPhase::Body, timed_out: true }.into(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_error_has_its_own_word_and_knows_whether_time_ended_it() {
+        let transport = |phase, timed_out| CallError::from(TransportError { phase, timed_out });
+        for (error, label, timed_out) in [
+            (CallError::from(SigningError::Content), "request-not-signable", false),
+            (DiscoveryError::OutOfTime.into(), "discovery-timed-out", true),
+            (DiscoveryError::DnsFailure.into(), "discovery-failed", false),
+            (transport(TransportPhase::Build, false), "request-not-buildable", false),
+            (transport(TransportPhase::Connect, true), "connect-timed-out", true),
+            (transport(TransportPhase::Send, false), "no-response", false),
+            (transport(TransportPhase::Body, false), "body-cut", false),
+            (BodyError::OutOfTime.into(), "body-timed-out", true),
+            (BodyError::TooLarge.into(), "answer-too-large", false),
+        ] {
+            assert_eq!((error.as_label(), error.timed_out), (label, timed_out));
+            assert_eq!(error.to_string(), label);
+        }
+    }
+}

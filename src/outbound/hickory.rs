@@ -1,0 +1,280 @@
+//! [`HickoryResolver`]: the DNS as name servers tell it, and nothing else.
+//!
+//! The resolver of the machine knows names that a stranger must not reach: its hosts file, its search list, `localhost`.
+//! So the name servers are asked directly, every name ends in a dot, and aliases are followed here, where they can be
+//! counted and where an SRV record whose own name is an alias is found too.
+
+mod chain;
+
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::future::{Either, select};
+use hickory_resolver::config::{ConnectionConfig, NameServerConfig, ResolverOpts};
+use hickory_resolver::net::runtime::TokioRuntimeProvider;
+use hickory_resolver::net::xfer::DnsHandle;
+use hickory_resolver::net::{DnsError as Answered, NetError};
+use hickory_resolver::proto::op::{DnsRequestOptions, Query, ResponseCode};
+use hickory_resolver::proto::rr::{Name, RData, Record, RecordType};
+use hickory_resolver::{NameServerPool, PoolContext, TlsConfig, system_conf};
+
+use crate::deadline::OutboundDeadline;
+use crate::limits::{ADDRESS_FAMILY_GRACE, DNS_CACHE_ENTRIES, DNS_SRV_CACHE_ENTRIES, MEDIA_DEADLINE};
+use crate::outbound::BoxFuture;
+use crate::outbound::dns_cache::{DnsCache, Looked};
+use crate::outbound::resolver::{DnsError, Resolve, SrvRecord, SrvService, SrvTarget};
+use crate::server_name::DnsName;
+use chain::{Chain, Link};
+
+/// Asks name servers over UDP, over TCP when an answer is cut short, and remembers what may be remembered.
+///
+/// Always: the cache holds at most [`DNS_CACHE_ENTRIES`] address and [`DNS_SRV_CACHE_ENTRIES`] SRV questions; equal questions in flight are asked once. A
+/// clone shares the cache. Needs a tokio runtime with I/O and time when it is used, none when it is made.
+#[derive(Clone)]
+pub struct HickoryResolver {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    servers: NameServerPool<TokioRuntimeProvider>,
+    addresses: DnsCache<(Family, DnsName), IpAddr>,
+    services: DnsCache<(SrvService, DnsName), SrvRecord>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Family {
+    V4,
+    V6,
+}
+
+/// There is nobody to ask.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NoNameServers {
+    /// The list was empty.
+    #[error("no name server is given")]
+    Empty,
+    /// The system's own list could not be read, or names none.
+    #[error("the system's resolv.conf names no server: {0}")]
+    System(String),
+}
+
+/// The time-out that the library is given. Never reached: the shares of a call's deadline are shorter and end first.
+const NEVER_REACHED: Duration = MEDIA_DEADLINE;
+
+/// How many name servers are asked at once: as many as resolv.conf may name, so that dead ones cost no time.
+const ASKED_AT_ONCE: usize = 3;
+
+impl HickoryResolver {
+    /// Asks these name servers.
+    ///
+    /// *Errors:* [`NoNameServers::Empty`]. *Panics:* never. *Blocking:* no.
+    pub fn with_name_servers(servers: &[SocketAddr]) -> Result<Self, NoNameServers> {
+        let servers = servers.iter().map(|server| {
+            let on_its_port = |mut connection: ConnectionConfig| {
+                connection.port = server.port();
+                connection
+            };
+            let connections = vec![on_its_port(ConnectionConfig::udp()), on_its_port(ConnectionConfig::tcp())];
+            NameServerConfig::new(server.ip(), true, connections)
+        });
+        Self::from_config(servers.collect())
+    }
+
+    /// Asks the name servers of the system's resolv.conf. Its search list and its options are not used.
+    ///
+    /// *Errors:* [`NoNameServers`]. *Blocking:* reads one small file.
+    pub fn from_system() -> Result<Self, NoNameServers> {
+        let (config, _) = system_conf::read_system_conf().map_err(|error| NoNameServers::System(error.to_string()))?;
+        let (_, _, servers) = config.into_parts();
+        Self::from_config(servers)
+    }
+
+    fn from_config(servers: Vec<NameServerConfig>) -> Result<Self, NoNameServers> {
+        if servers.is_empty() {
+            return Err(NoNameServers::Empty);
+        }
+        let mut options = ResolverOpts::default();
+        options.attempts = 0;
+        options.timeout = NEVER_REACHED;
+        options.num_concurrent_reqs = servers.len().min(ASKED_AT_ONCE);
+        let tls = TlsConfig::new().map_err(|error| NoNameServers::System(error.to_string()))?;
+        let context = Arc::new(PoolContext::new(options, tls));
+        Ok(Self {
+            shared: Arc::new(Shared {
+                servers: NameServerPool::from_config(servers, context, TokioRuntimeProvider::default()),
+                addresses: DnsCache::new(DNS_CACHE_ENTRIES),
+                services: DnsCache::new(DNS_SRV_CACHE_ENTRIES),
+            }),
+        })
+    }
+}
+
+impl fmt::Debug for HickoryResolver {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("HickoryResolver").finish_non_exhaustive()
+    }
+}
+
+impl Resolve for HickoryResolver {
+    fn addresses<'a>(
+        &'a self,
+        name: &'a DnsName,
+        deadline: OutboundDeadline,
+    ) -> BoxFuture<'a, Result<Vec<IpAddr>, DnsError>> {
+        let v4 = self.shared.family(Family::V4, name, deadline);
+        let v6 = self.shared.family(Family::V6, name, deadline);
+        Box::pin(side_by_side(v4, v6))
+    }
+
+    fn service<'a>(
+        &'a self,
+        service: SrvService,
+        name: &'a DnsName,
+        deadline: OutboundDeadline,
+    ) -> BoxFuture<'a, Result<Vec<SrvRecord>, DnsError>> {
+        Box::pin(async move {
+            let look_up = || self.shared.look_up_service(service, name);
+            let records = self.shared.services.answer((service, name.clone()), deadline, look_up).await?;
+            Ok(records.to_vec())
+        })
+    }
+}
+
+/// Both families at once; when one has answered, the other gets a short grace (RFC 8305, section 3). Both errors count: a
+/// silent family is not "no such records" because the other one has none.
+async fn side_by_side(
+    v4: impl Future<Output = Result<Arc<[IpAddr]>, DnsError>>,
+    v6: impl Future<Output = Result<Arc<[IpAddr]>, DnsError>>,
+) -> Result<Vec<IpAddr>, DnsError> {
+    let (v4, v6) = match select(Box::pin(v4), Box::pin(v6)).await {
+        Either::Left((v4, v6)) => {
+            let v6 = second(&v4, v6).await;
+            (v4, v6)
+        }
+        Either::Right((v6, v4)) => (second(&v6, v4).await, v6),
+    };
+    match (v4, v6) {
+        (Ok(v4), Ok(v6)) => Ok(v4.iter().chain(v6.iter()).copied().collect()),
+        (Ok(one), Err(_)) | (Err(_), Ok(one)) => Ok(one.to_vec()),
+        (Err(v4), Err(v6)) => Err(graver(v4, v6)),
+    }
+}
+
+async fn second<T>(
+    first: &Result<T, DnsError>,
+    other: impl Future<Output = Result<T, DnsError>>,
+) -> Result<T, DnsError> {
+    match first {
+        Ok(_) => tokio::time::timeout(ADDRESS_FAMILY_GRACE, other).await.unwrap_or(Err(DnsError::TimedOut)),
+        Err(_) => other.await,
+    }
+}
+
+/// The error that says less about the name: what was not answered may yet exist.
+fn graver(one: DnsError, other: DnsError) -> DnsError {
+    let rank = |error: DnsError| match error {
+        DnsError::NoRecords => 0,
+        DnsError::AliasLoop => 1,
+        DnsError::Failed => 2,
+        DnsError::ServFail => 3,
+        DnsError::TimedOut => 4,
+    };
+    if rank(other) > rank(one) { other } else { one }
+}
+
+impl Shared {
+    async fn family(
+        &self,
+        family: Family,
+        name: &DnsName,
+        deadline: OutboundDeadline,
+    ) -> Result<Arc<[IpAddr]>, DnsError> {
+        self.addresses.answer((family, name.clone()), deadline, || self.look_up_family(family, name)).await
+    }
+
+    async fn look_up_family(&self, family: Family, name: &DnsName) -> Looked<IpAddr> {
+        let kind = match family {
+            Family::V4 => RecordType::A,
+            Family::V6 => RecordType::AAAA,
+        };
+        let (found, ttl) = self.chase(&format!("{name}."), kind).await;
+        let answer = found.map(|records| {
+            let mut addresses = Vec::new();
+            for record in records {
+                let address = match record {
+                    RData::A(v4) => IpAddr::V4(v4.0),
+                    RData::AAAA(v6) => IpAddr::V6(v6.0),
+                    _ => continue,
+                };
+                if !addresses.contains(&address) {
+                    addresses.push(address);
+                }
+            }
+            addresses
+        });
+        Looked { answer, ttl }
+    }
+
+    async fn look_up_service(&self, service: SrvService, name: &DnsName) -> Looked<SrvRecord> {
+        let label = match service {
+            SrvService::MatrixFed => "_matrix-fed",
+            SrvService::Matrix => "_matrix",
+        };
+        let (found, ttl) = self.chase(&format!("{label}._tcp.{name}."), RecordType::SRV).await;
+        let answer = found.map(|records| records.into_iter().filter_map(srv_record).collect());
+        Looked { answer, ttl }
+    }
+
+    /// The records of `kind` at the end of the aliases of `owner`, and the shortest time to live on the way.
+    async fn chase(&self, owner: &str, kind: RecordType) -> (Result<Vec<RData>, DnsError>, Option<Duration>) {
+        // A name over the limit of the DNS (253 characters; server names go up to 255) cannot exist there.
+        let Ok(owner) = Name::from_ascii(owner) else { return (Err(DnsError::NoRecords), None) };
+        let mut chain = Chain::from(&owner);
+        loop {
+            let answers = match self.ask(chain.end(), kind).await {
+                Ok(answers) => answers,
+                Err((error, ttl)) => return (Err(error), ttl.map(|ttl| chain.shorter(ttl))),
+            };
+            match chain.follow(&answers, kind) {
+                Ok(Link::Records(records)) => return (Ok(records), Some(chain.ttl())),
+                Ok(Link::Ask) => {}
+                Ok(Link::Nothing) => return (Err(DnsError::NoRecords), None),
+                Err(error) => return (Err(error), None),
+            }
+        }
+    }
+
+    /// One question on the wire. With "no such records" goes the zone's word on how long that holds.
+    async fn ask(&self, name: &Name, kind: RecordType) -> Result<Vec<Record>, (DnsError, Option<Duration>)> {
+        let query = Query::query(name.clone(), kind);
+        match self.servers.lookup(query, DnsRequestOptions::default()).next().await {
+            Some(Ok(response)) => Ok(response.into_message().answers),
+            Some(Err(NetError::Dns(Answered::NoRecordsFound(none)))) => {
+                let ttl = none.negative_ttl.map(|seconds| Duration::from_secs(seconds.into()));
+                Err((DnsError::NoRecords, ttl))
+            }
+            Some(Err(NetError::Dns(Answered::ResponseCode(ResponseCode::ServFail)))) => Err((DnsError::ServFail, None)),
+            Some(Err(NetError::Timeout)) => Err((DnsError::TimedOut, None)),
+            Some(Err(_)) | None => Err((DnsError::Failed, None)),
+        }
+    }
+}
+
+fn srv_record(record: RData) -> Option<SrvRecord> {
+    let RData::SRV(srv) = record else { return None };
+    let target = if srv.target.is_root() {
+        SrvTarget::Root
+    } else {
+        let text = srv.target.to_ascii();
+        let name = text.strip_suffix('.').unwrap_or(&text).parse();
+        name.map_or(SrvTarget::Unusable, SrvTarget::Name)
+    };
+    Some(SrvRecord { priority: srv.priority, weight: srv.weight, port: srv.port, target })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,53 @@
+//! The way out: from an [`Admitted`](crate::Admitted) to a bounded answer of another server.
+//!
+//! ```text
+//!  Admitted ─► FederationClient::open ─► FederationCall::request(endpoint)
+//!                                           │
+//!      server discovery  (discover drives the pure steps of discovery; well_known, resolver)
+//!           │  each answer of the DNS is judged by AddressPolicy before anything is dialled
+//!           ▼
+//!      Destination ─► sign ─► one attempt per judged address (transport) ─► bounded body ─► RemoteReply
+//! ```
+//!
+//! Everything is cut by the pass's one deadline. This floor knows no route, no status code of ours and no client.
+
+pub(crate) mod address_policy;
+pub(crate) mod body;
+pub(crate) mod call;
+pub(crate) mod destination;
+pub(crate) mod discover;
+pub(crate) mod discovery;
+pub(crate) mod dns_cache;
+pub(crate) mod endpoint;
+pub(crate) mod error;
+#[cfg(test)]
+pub(crate) mod fake_world;
+pub(crate) mod hickory;
+pub(crate) mod https;
+pub(crate) mod resolver;
+pub(crate) mod signing;
+pub(crate) mod single_flight;
+pub(crate) mod tls_roots;
+pub(crate) mod trail;
+pub(crate) mod transport;
+pub(crate) mod well_known;
+
+use std::future::Future;
+use std::pin::Pin;
+
+pub use address_policy::{AddressPolicy, AddressRefused, HostBitsSet, JudgedAddress};
+pub use call::{FederationCall, FederationClient, RemoteReply};
+pub use destination::{Destination, Source};
+pub use discover::{Discovery, DiscoveryError};
+pub use endpoint::{Endpoint, RequestTooLong, RoomListFilter, RoomListParameters};
+pub use error::{CallError, CallFailure, CallPhase};
+pub use hickory::{HickoryResolver, NoNameServers};
+pub use https::HttpsTransport;
+pub use resolver::{DnsError, Resolve, SrvRecord, SrvService, SrvTarget};
+pub use signing::{Ed25519Signer, InvalidSigningKey, RequestSigner, SigningError};
+pub use tls_roots::{TlsRoots, TlsRootsError};
+pub use trail::{DiscoveryStep, Explained, StepOutcome, TakenStep};
+pub use transport::{Attempt, RemoteBody, Transport, TransportError, TransportPhase};
+
+/// A boxed future, as the object-safe traits of this floor return it.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;

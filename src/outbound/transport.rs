@@ -1,0 +1,84 @@
+//! [`Transport`]: one request to one judged address. No redirects, no retries, no other address.
+
+use bytes::Bytes;
+use http_body_util::combinators::UnsyncBoxBody;
+
+use crate::deadline::OutboundDeadline;
+use crate::outbound::BoxFuture;
+use crate::outbound::address_policy::JudgedAddress;
+use crate::server_name::Host;
+
+/// Sends one request over HTTPS to exactly one address.
+pub trait Transport: Send + Sync + 'static {
+    /// Connects, verifies the certificate for [`Attempt::tls_name`], sends, and returns with the response head.
+    ///
+    /// Nothing is sent before the certificate is verified. Ends no later than `deadline`; connecting (TCP and TLS) ends
+    /// no later than [`Attempt::connect_by`]. Dropping the future, or the body, closes the connection.
+    fn send(
+        &self,
+        attempt: Attempt,
+        deadline: OutboundDeadline,
+    ) -> BoxFuture<'_, Result<http::Response<RemoteBody>, TransportError>>;
+}
+
+/// One attempt: whom to connect to, under which name, with what.
+#[derive(Debug)]
+pub struct Attempt {
+    /// The only address that may be connected to.
+    pub address: JudgedAddress,
+    /// The name the certificate has to carry; a literal means no SNI.
+    pub tls_name: Host,
+    /// When connecting has to be done.
+    pub connect_by: OutboundDeadline,
+    /// Method, path and query exactly as signed, headers with `Host` among them, body. The URI has no authority.
+    pub request: http::Request<Bytes>,
+}
+
+/// A remote's body, not yet read. Its errors are [`TransportError`]s too.
+pub type RemoteBody = UnsyncBoxBody<Bytes, TransportError>;
+
+/// An attempt failed. Carries no text of the peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}", self.as_label())]
+pub struct TransportError {
+    /// How far the attempt got.
+    pub phase: TransportPhase,
+    /// Whether time ended it.
+    pub timed_out: bool,
+}
+
+/// How far an attempt got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum TransportPhase {
+    /// The request could not be built: nothing was dialled.
+    Build,
+    /// TCP or TLS: nothing was sent, the next address may be tried.
+    Connect,
+    /// The request may have been sent; no response head came.
+    Send,
+    /// The response head came; the body did not.
+    Body,
+}
+
+impl TransportError {
+    /// Whether no byte of the request can have left: another address may be tried.
+    #[must_use]
+    pub fn nothing_was_sent(self) -> bool {
+        matches!(self.phase, TransportPhase::Build | TransportPhase::Connect)
+    }
+
+    /// The fixed word for logs and metrics.
+    #[must_use]
+    pub fn as_label(self) -> &'static str {
+        match (self.phase, self.timed_out) {
+            (TransportPhase::Build, _) => "request-not-buildable",
+            (TransportPhase::Connect, false) => "connect-failed",
+            (TransportPhase::Connect, true) => "connect-timed-out",
+            (TransportPhase::Send, false) => "no-response",
+            (TransportPhase::Send, true) => "response-timed-out",
+            (TransportPhase::Body, false) => "body-cut",
+            (TransportPhase::Body, true) => "body-timed-out",
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! [`Fetcher`]: one well-known file, over as many hops as its owner needs and no more.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use bytes::{Bytes, BytesMut};
+use http::header::{ACCEPT, CONTENT_LENGTH, HOST, LOCATION, USER_AGENT};
+use http::{HeaderMap, HeaderValue, StatusCode};
+use http_body::Body as _;
+use http_body_util::BodyExt;
+use tokio::time::Instant;
+
+use crate::deadline::OutboundDeadline;
+use crate::limits::{
+    CONNECT_SHARE, DNS_QUESTION_SHARE, MAX_ADDRESSES_PER_NAME, MAX_WELL_KNOWN_BYTES, MAX_WELL_KNOWN_REDIRECTS,
+};
+use crate::outbound::address_policy::{AddressPolicy, JudgedAddress};
+use crate::outbound::resolver::{DnsError, Resolve};
+use crate::outbound::transport::{Attempt, RemoteBody, Transport, TransportError};
+use crate::outbound::well_known::lifetime::{SPREAD, lifetime};
+use crate::outbound::well_known::location::Target;
+use crate::server_name::{DnsName, Host, ServerName};
+
+/// Fetches well-known files, every hop judged.
+pub(super) struct Fetcher {
+    pub(super) resolver: Arc<dyn Resolve>,
+    pub(super) transport: Arc<dyn Transport>,
+    pub(super) policy: Arc<AddressPolicy>,
+    /// No redirect may lead to it.
+    pub(super) own_host: Host,
+    pub(super) user_agent: HeaderValue,
+}
+
+/// A valid file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct File {
+    pub(super) server: ServerName,
+    pub(super) lifetime: Duration,
+}
+
+/// Why there is no valid file. Every one of them means: go on without.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum FetchFailure {
+    /// The host's addresses could not be looked up.
+    #[error("the host could not be looked up: {0}")]
+    Dns(DnsError),
+    /// An address of a hop is not allowed.
+    #[error("an address is not allowed")]
+    AddressRefused,
+    /// A redirect leads to this server itself.
+    #[error("a redirect leads back here")]
+    OwnServer,
+    /// No address gave a response.
+    #[error("{0}")]
+    Transport(TransportError),
+    /// Not 200.
+    #[error("status {0}")]
+    Status(u16),
+    /// A redirect without one usable https target, to where the fetch has been already, or one too many.
+    #[error("a redirect that is not followed")]
+    Redirect,
+    /// Larger than 50 KiB.
+    #[error("larger than {MAX_WELL_KNOWN_BYTES} bytes")]
+    TooLarge,
+    /// Not a JSON object with a server name in `m.server`.
+    #[error("no valid m.server")]
+    Invalid,
+    /// The share of time for it is over.
+    #[error("no answer in its share of the time")]
+    TimedOut,
+}
+
+impl FetchFailure {
+    /// Whether more time might have brought an answer.
+    pub(super) fn is_for_lack_of_time(self) -> bool {
+        match self {
+            Self::TimedOut | Self::Dns(DnsError::TimedOut) => true,
+            Self::Transport(error) => error.timed_out,
+            _ => false,
+        }
+    }
+}
+
+impl Fetcher {
+    /// The file of `host`. Ends with `share`: each DNS question takes a quarter of what is left of it, each connect a
+    /// third.
+    pub(super) async fn fetch(&self, host: &DnsName, share: OutboundDeadline) -> Result<File, FetchFailure> {
+        let mut visited = vec![Target::of(host)];
+        let mut target = Target::of(host);
+        loop {
+            let response = self.request(&target, share).await?;
+            let (head, body) = response.into_parts();
+            match head.status {
+                StatusCode::OK => {
+                    let spread = rand::random_range(0..=SPREAD);
+                    let lifetime = lifetime(&head.headers, SystemTime::now(), spread);
+                    let server = server_in(&bounded(&head.headers, body).await?)?;
+                    return Ok(File { server, lifetime });
+                }
+                StatusCode::MOVED_PERMANENTLY
+                | StatusCode::FOUND
+                | StatusCode::SEE_OTHER
+                | StatusCode::TEMPORARY_REDIRECT
+                | StatusCode::PERMANENT_REDIRECT => {
+                    // The body is of no interest: dropping it closes the connection.
+                    drop(body);
+                    let next = only_location(&head.headers).and_then(|location| target.redirected(location));
+                    target = next.filter(|next| !visited.contains(next)).ok_or(FetchFailure::Redirect)?;
+                    // Our own file, when it is our own name that is being explained, may move about on our own host.
+                    let ours = Host::Name(host.clone()) == self.own_host;
+                    if target.host == self.own_host && !ours {
+                        return Err(FetchFailure::OwnServer);
+                    }
+                    if visited.len() > MAX_WELL_KNOWN_REDIRECTS {
+                        return Err(FetchFailure::Redirect);
+                    }
+                    visited.push(target.clone());
+                }
+                status => return Err(FetchFailure::Status(status.as_u16())),
+            }
+        }
+    }
+
+    /// One hop: looked up, judged, and tried address by address while nothing was sent.
+    async fn request(
+        &self,
+        target: &Target,
+        share: OutboundDeadline,
+    ) -> Result<http::Response<RemoteBody>, FetchFailure> {
+        let mut failure = FetchFailure::TimedOut;
+        for address in self.judged(target, share).await?.into_iter().take(MAX_ADDRESSES_PER_NAME) {
+            if share.is_expired(Instant::now()) {
+                break;
+            }
+            let attempt = Attempt {
+                address,
+                tls_name: target.host.clone(),
+                connect_by: share.share(CONNECT_SHARE, Instant::now()),
+                request: self.get(target)?,
+            };
+            match self.transport.send(attempt, share).await {
+                Ok(response) => return Ok(response),
+                Err(error) => failure = FetchFailure::Transport(error),
+            }
+            if matches!(failure, FetchFailure::Transport(error) if !error.nothing_was_sent()) {
+                break;
+            }
+        }
+        Err(failure)
+    }
+
+    async fn judged(&self, target: &Target, share: OutboundDeadline) -> Result<Vec<JudgedAddress>, FetchFailure> {
+        let one = |ip: IpAddr| self.policy.judge(SocketAddr::new(ip, target.port)).map(|address| vec![address]);
+        let judged = match &target.host {
+            Host::V4(v4) => one((*v4).into()),
+            Host::V6(v6) => one((*v6).into()),
+            Host::Name(name) => {
+                let question = share.share(DNS_QUESTION_SHARE, Instant::now());
+                let answer = question.cut(self.resolver.addresses(name, question)).await;
+                let addresses = answer.unwrap_or(Err(DnsError::TimedOut)).map_err(FetchFailure::Dns)?;
+                self.policy.judge_all(addresses, target.port)
+            }
+        };
+        judged.map_err(|_| FetchFailure::AddressRefused)
+    }
+
+    fn get(&self, target: &Target) -> Result<http::Request<Bytes>, FetchFailure> {
+        let host = HeaderValue::from_str(&target.authority).map_err(|_| FetchFailure::Redirect)?;
+        let mut request = http::Request::new(Bytes::new());
+        *request.uri_mut() = target.path.clone().into();
+        request.headers_mut().insert(HOST, host);
+        request.headers_mut().insert(ACCEPT, HeaderValue::from_static("application/json"));
+        request.headers_mut().insert(USER_AGENT, self.user_agent.clone());
+        Ok(request)
+    }
+}
+
+/// Two differing targets would be read in two ways, so one is all there may be.
+fn only_location(headers: &HeaderMap) -> Option<&str> {
+    let mut locations = headers.get_all(LOCATION).iter();
+    let location = locations.next()?;
+    locations.next().is_none().then(|| location.to_str().ok()).flatten()
+}
+
+/// The whole body, or nothing: reading stops where the limit is announced to be passed, or is passed.
+async fn bounded(headers: &HeaderMap, mut body: RemoteBody) -> Result<BytesMut, FetchFailure> {
+    let announced = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
+    let limit = u64::try_from(MAX_WELL_KNOWN_BYTES).unwrap_or(u64::MAX);
+    if announced.unwrap_or(0).max(body.size_hint().lower()) > limit {
+        return Err(FetchFailure::TooLarge);
+    }
+    let mut read = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        let Ok(data) = frame.map_err(FetchFailure::Transport)?.into_data() else { continue };
+        if read.len().saturating_add(data.len()) > MAX_WELL_KNOWN_BYTES {
+            return Err(FetchFailure::TooLarge);
+        }
+        read.extend_from_slice(&data);
+    }
+    Ok(read)
+}
+
+/// The name in `m.server`. Read as a map: a struct would also be read from an array.
+fn server_in(body: &[u8]) -> Result<ServerName, FetchFailure> {
+    let object: serde_json::Map<String, serde_json::Value> =
+        serde_json::from_slice(body).map_err(|_| FetchFailure::Invalid)?;
+    let server = object.get("m.server").and_then(serde_json::Value::as_str).ok_or(FetchFailure::Invalid)?;
+    server.parse().map_err(|_| FetchFailure::Invalid)
+}
