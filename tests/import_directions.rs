@@ -19,7 +19,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     // floor 3
     ("proxy", &["limits", "deadline", "server_name", "sync", "admission", "outbound"]),
     // floor 4
-    ("federation_worker", &["limits", "deadline", "sync"]),
+    ("federation_worker", &["limits", "deadline", "sync", "admission"]),
     ("status", &["limits", "admission"]),
     (
         "portcullis",

@@ -1,0 +1,322 @@
+//! [`Portcullis`]: the whole library behind one type.
+//!
+//! A request is handled in two halves. The first, [`Portcullis::begin`], is pure and quick and runs under the
+//! homeserver's lock, because it looks at the homeserver's own data. The second, [`Portcullis::finish`], asks the other
+//! server and runs without the lock. [`Portcullis::handle`] and [`Portcullis::handle_blocking`] do both.
+//!
+//! ```text
+//!  names (400) ─► POST: token (401) ─► parameters (400) ─► own server, own alias: answer here
+//!    ─► token rule for anonymous GETs (401) ─► remembered answer ─► slot and deadline (429)  │ begin
+//!  ──────────────────────────────────────────────────────────────────────────────────────────┼───────
+//!    ─► the other server is asked, or an equal question in flight waited for                 │ finish
+//! ```
+
+mod builder;
+
+use std::fmt;
+use std::future::Future;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::AUTHORIZATION;
+use http::{HeaderMap, Method, Request, Response};
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+pub use self::builder::{BuildError, PortcullisBuilder};
+use crate::admission::{
+    Admission, Admitted, ClientKey, ClientPath, DestinationRules, DestinationVerdict, Ipv6ClientPrefix, OutboundRoute,
+    Refusal, RoomAlias, TrustedProxies,
+};
+use crate::federation_worker::{FederationWorker, WorkerError};
+use crate::proxy::answer::{self, ResponseBody};
+use crate::proxy::denied::Denied;
+use crate::proxy::directory::{About, Directory, Found, LookupFailure, Question};
+use crate::proxy::local_view::{LocalView, RoomListQuery};
+use crate::proxy::public_rooms;
+use crate::server_name::ServerName;
+use crate::status::{BudgetStatus, Budgets, Status, WorkerStatus};
+
+/// How often [`Portcullis::drain`] looks whether the last call has ended.
+const DRAIN_STEP: Duration = Duration::from_millis(10);
+
+/// Our routes, whole: `publicRooms` and `directory/room`, here and at other servers.
+///
+/// Always: a request that leaves the server holds a slot of [`Portcullis::admission`] until its call has ended. Dropping a
+/// `Portcullis` ends the calls it made and frees their slots.
+pub struct Portcullis {
+    admission: Admission,
+    rules: Option<Arc<dyn DestinationRules>>,
+    trusted_proxies: TrustedProxies,
+    ipv6_prefix: Ipv6ClientPrefix,
+    require_token_for_remote: bool,
+    directory: Arc<Directory>,
+    worker: FederationWorker,
+    stopping: AtomicBool,
+    /// True once calls are to be dropped; so is the end of this sender.
+    cut_short: watch::Sender<bool>,
+}
+
+/// The outcome of the first half of a request.
+#[derive(Debug)]
+pub enum Begun {
+    /// Answered without asking anybody.
+    Answer(Response<ResponseBody>),
+    /// A slot is held; the lock may be released and the call made.
+    Call(Box<RemoteLookup>),
+}
+
+/// An admitted lookup, not yet made. Dropping it gives the slot back.
+#[derive(Debug)]
+#[must_use = "dropping the lookup frees its slot without asking"]
+pub struct RemoteLookup {
+    pass: Admitted,
+    question: Question,
+}
+
+/// One of our requests, told apart.
+enum Asked {
+    Rooms { server: Option<ServerName>, posted: bool },
+    Alias(RoomAlias),
+}
+
+impl Portcullis {
+    /// Starts to build the routes of the server `own_name`, whose request pool has `pool_threads` threads.
+    ///
+    /// The caps follow from the pool: half of it, and one call per client. An asynchronous server passes twice the number
+    /// of calls it is willing to have in flight.
+    pub fn builder(own_name: ServerName, pool_threads: usize) -> PortcullisBuilder {
+        PortcullisBuilder::new(own_name, pool_threads)
+    }
+
+    /// First half: answers what needs no other server, and takes the slot for what does.
+    ///
+    /// `peer` is the address at the other end of the socket. `None`: not one of our routes, or another method on one.
+    ///
+    /// *Panics:* never. *Blocking:* no; call it with the homeserver's lock held if `local` needs it.
+    pub fn begin(&self, local: &dyn LocalView, peer: IpAddr, request: &Request<Bytes>) -> Option<Begun> {
+        let path = ClientPath::of(request.uri().path())?;
+        let method = request.method();
+        if *method == Method::OPTIONS {
+            return Some(Begun::Answer(answer::preflight()));
+        }
+        let reads = *method == Method::GET || *method == Method::HEAD;
+        let posted = *method == Method::POST && path == ClientPath::PublicRooms;
+        if !reads && !posted {
+            return None;
+        }
+        let begun =
+            OutboundRoute::classify(method, request.uri()).map_err(Denied::from).and_then(|route| match route {
+                Some(OutboundRoute::RoomAlias { alias }) => self.decide(local, peer, request, Asked::Alias(alias)),
+                Some(OutboundRoute::PublicRooms { server }) => {
+                    self.decide(local, peer, request, Asked::Rooms { server: Some(server), posted })
+                }
+                None => self.decide(local, peer, request, Asked::Rooms { server: None, posted }),
+            });
+        Some(begun.unwrap_or_else(|denied| Begun::Answer(denied.into_response())))
+    }
+
+    fn decide(
+        &self,
+        local: &dyn LocalView,
+        peer: IpAddr,
+        request: &Request<Bytes>,
+        asked: Asked,
+    ) -> Result<Begun, Denied> {
+        let (route, about) = match asked {
+            Asked::Rooms { server, posted } => {
+                let query = read_list_request(local, request, posted)?;
+                match server.filter(|server| !self.is_own(server)) {
+                    None => return Ok(Begun::Answer(answer::room_list(&local.public_rooms(&query)?))),
+                    Some(server) => (OutboundRoute::PublicRooms { server }, About::RoomList(query)),
+                }
+            }
+            Asked::Alias(alias) if self.is_own(alias.server()) => {
+                let found = local.room_alias(&alias).ok_or(Denied::NoSuchAlias)?;
+                return Ok(Begun::Answer(answer::alias(&found)));
+            }
+            Asked::Alias(alias) => (OutboundRoute::RoomAlias { alias: alias.clone() }, About::Alias(alias)),
+        };
+        if self.require_token_for_remote {
+            check_token(local, request.headers())?;
+        }
+        self.admit(peer, request.headers(), route, about)
+    }
+
+    fn admit(&self, peer: IpAddr, headers: &HeaderMap, route: OutboundRoute, about: About) -> Result<Begun, Denied> {
+        let question = Question::new(route.destination(), about);
+        if let Some(found) = self.directory.remembered(&question) {
+            // The door, which asks the rules, is not passed on this way.
+            self.judge(route.destination())?;
+            return Ok(Begun::Answer(answer::lookup(question.kind(), Ok(found))));
+        }
+        if self.stopping.load(Ordering::Relaxed) {
+            return Err(Denied::Stopping);
+        }
+        let client = ClientKey::from_request(peer, headers, &self.trusted_proxies, self.ipv6_prefix);
+        let pass = self.admission.admit(&client, route).inspect_err(|refusal| {
+            tracing::debug!(target: "portcullis::admission", reason = refusal.as_label(), "lookup refused");
+        })?;
+        Ok(Begun::Call(Box::new(RemoteLookup { pass, question })))
+    }
+
+    fn judge(&self, destination: &ServerName) -> Result<(), Refusal> {
+        match self.rules.as_ref().map_or(DestinationVerdict::Allowed, |rules| rules.judge(destination)) {
+            DestinationVerdict::Allowed => Ok(()),
+            DestinationVerdict::Forbidden => Err(Refusal::Forbidden),
+            DestinationVerdict::Hidden => Err(Refusal::Hidden),
+        }
+    }
+
+    fn is_own(&self, server: &ServerName) -> bool {
+        server.is_same_server(self.admission.own_name())
+    }
+
+    /// Second half, for an asynchronous caller: asks the other server. Ends by the lookup's deadline.
+    ///
+    /// The future borrows nothing, so it can be spawned to outlive a client that hangs up. The slot is free before the
+    /// answer is handed out.
+    ///
+    /// *Panics:* never, inside a tokio runtime with I/O and timer on. *Cancel safety:* dropping the future ends the call
+    /// and frees the slot. *Blocking:* no.
+    pub fn finish(&self, lookup: RemoteLookup) -> impl Future<Output = Response<ResponseBody>> + Send + use<> {
+        let directory = Arc::clone(&self.directory);
+        let mut cut_short = self.cut_short.subscribe();
+        async move {
+            let RemoteLookup { pass, question } = lookup;
+            let kind = question.kind();
+            let cut_short = async move {
+                // The sender's end means the same: there is no more `Portcullis`.
+                let _ = cut_short.wait_for(|stop| *stop).await;
+            };
+            tokio::select! {
+                biased;
+                // First, so that nothing is started once the stop has come.
+                () = cut_short => answer::stopping(),
+                outcome = directory.look_up(pass, question) => answer::lookup(kind, outcome),
+            }
+        }
+    }
+
+    /// Second half, for a thread of a request pool.
+    ///
+    /// *Panics:* never. *Blocking:* yes, until the lookup's deadline plus two seconds at most; the call itself, and its
+    /// slot, ends by the deadline. Not for a thread that drives an asynchronous runtime.
+    pub fn finish_blocking(&self, lookup: RemoteLookup) -> Response<ResponseBody> {
+        let kind = lookup.question.kind();
+        let deadline = lookup.pass.deadline();
+        let margin = self.admission.policy().worker_margin();
+        self.worker.wait(deadline, margin, self.finish(lookup)).unwrap_or_else(|error| {
+            let failure = match error {
+                WorkerError::StillRunning => LookupFailure::TimedOut,
+                WorkerError::Ended => LookupFailure::Failed,
+            };
+            answer::lookup(kind, Err::<Found, _>(failure))
+        })
+    }
+
+    /// Both halves, for an asynchronous caller whose data needs no lock. `None`: not one of our routes.
+    ///
+    /// The first half is done when this returns, so the slot is taken then, and `local` is not borrowed by the future.
+    /// Otherwise as [`Portcullis::finish`].
+    pub fn handle(
+        &self,
+        local: &dyn LocalView,
+        peer: IpAddr,
+        request: &Request<Bytes>,
+    ) -> impl Future<Output = Option<Response<ResponseBody>>> + Send + use<> {
+        let begun = match self.begin(local, peer, request) {
+            None => Err(None),
+            Some(Begun::Answer(answer)) => Err(Some(answer)),
+            Some(Begun::Call(lookup)) => Ok(self.finish(*lookup)),
+        };
+        async move {
+            match begun {
+                Ok(call) => Some(call.await),
+                Err(answer) => answer,
+            }
+        }
+    }
+
+    /// Both halves, for a thread of a request pool. `None`: not one of our routes. *Blocking:* as
+    /// [`Portcullis::finish_blocking`]; a homeserver with a lock calls the halves itself and releases it between them.
+    pub fn handle_blocking(
+        &self,
+        local: &dyn LocalView,
+        peer: IpAddr,
+        request: &Request<Bytes>,
+    ) -> Option<Response<ResponseBody>> {
+        self.begin(local, peer, request).map(|begun| match begun {
+            Begun::Answer(answer) => answer,
+            Begun::Call(lookup) => self.finish_blocking(*lookup),
+        })
+    }
+
+    /// The door, for status and for calls of the embedder's own.
+    #[must_use]
+    pub fn admission(&self) -> &Admission {
+        &self.admission
+    }
+
+    /// A snapshot of the counters. *Blocking:* no I/O.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        Status {
+            budgets: Budgets { directory: BudgetStatus::of(&self.admission) },
+            federation_worker: WorkerStatus { overruns: self.worker.overruns() },
+        }
+    }
+
+    /// For an orderly stop: makes no new calls from now on, waits up to `patience` for those in flight, then cuts them
+    /// short. Returns how many were cut short.
+    ///
+    /// Local and remembered answers go on. *Cancel safety:* dropping the future leaves new calls refused and those in
+    /// flight running. *Blocking:* no.
+    pub async fn drain(&self, patience: Duration) -> usize {
+        self.stopping.store(true, Ordering::Relaxed);
+        let started_at = Instant::now();
+        while self.admission.budget().in_flight() > 0 && started_at.elapsed() < patience {
+            tokio::time::sleep(DRAIN_STEP).await;
+        }
+        let left = self.admission.budget().in_flight();
+        self.cut_short.send_replace(true);
+        left
+    }
+}
+
+impl fmt::Debug for Portcullis {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Portcullis")
+            .field("admission", &self.admission)
+            .field("require_token_for_remote", &self.require_token_for_remote)
+            .field("worker", &self.worker)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A stranger's body is not read before the token is known.
+fn read_list_request(local: &dyn LocalView, request: &Request<Bytes>, posted: bool) -> Result<RoomListQuery, Denied> {
+    if posted {
+        check_token(local, request.headers())?;
+        return Ok(public_rooms::read_body(request.body())?);
+    }
+    Ok(public_rooms::read_query(request.uri().query().unwrap_or_default())?)
+}
+
+/// The token of the Authorization header is somebody's. One in the query string is not looked at, nor passed on.
+fn check_token(local: &dyn LocalView, headers: &HeaderMap) -> Result<(), Denied> {
+    let token = bearer_token(headers).ok_or(Denied::MissingToken)?;
+    local.user_of_token(token).map(drop).ok_or(Denied::UnknownToken)
+}
+
+fn bearer_token(headers: &HeaderMap) -> Option<&str> {
+    let (scheme, token) = headers.get(AUTHORIZATION)?.to_str().ok()?.trim().split_once(' ')?;
+    let token = token.trim();
+    (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,174 @@
+//! [`Directory`]: asks other servers for room lists and aliases, each question once.
+
+use bytes::Bytes;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::admission::{Admitted, RoomAlias};
+use crate::deadline::OutboundDeadline;
+use crate::limits::{DIRECTORY_ANSWER_TTL, REMEMBERED_ANSWERS, REMEMBERED_BYTES};
+use crate::outbound::BoxFuture;
+use crate::outbound::body::{JsonError, parse_json};
+use crate::outbound::call::{FederationCall, FederationClient, RemoteReply};
+use crate::outbound::endpoint::Endpoint;
+use crate::outbound::error::CallError;
+use crate::proxy::local_view::RoomListQuery;
+use crate::proxy::remembered::{Remembered, RememberedBounds};
+use crate::proxy::{public_rooms, room_alias};
+use crate::server_name::ServerName;
+
+/// The way out, as these routes see it: [`FederationClient`] in use, a fake in tests.
+pub(crate) trait RemoteDirectory: Send + Sync + 'static {
+    /// Opens a call; the slot of `pass` lives as long as the call.
+    fn open(&self, pass: Admitted) -> Box<dyn DirectoryCall>;
+}
+
+/// An open call to the one server its pass was given for.
+pub(crate) trait DirectoryCall: Send {
+    /// Sends one request and reads its answer, under the pass's deadline.
+    fn request<'a>(&'a mut self, endpoint: &'a Endpoint) -> BoxFuture<'a, Result<RemoteReply, CallError>>;
+}
+
+impl RemoteDirectory for FederationClient {
+    fn open(&self, pass: Admitted) -> Box<dyn DirectoryCall> {
+        Box::new(Self::open(self, pass))
+    }
+}
+
+impl DirectoryCall for FederationCall {
+    fn request<'a>(&'a mut self, endpoint: &'a Endpoint) -> BoxFuture<'a, Result<RemoteReply, CallError>> {
+        Box::pin(Self::request(self, endpoint))
+    }
+}
+
+/// Which of the two routes asks; decides the text of a failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LookupKind {
+    RoomList,
+    Alias,
+}
+
+/// A question to another server. Equal questions have equal answers for a minute.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Question {
+    /// The server in canonical form: all spellings of a name share an answer.
+    server: String,
+    about: About,
+}
+
+/// What is asked.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum About {
+    RoomList(RoomListQuery),
+    Alias(RoomAlias),
+}
+
+/// What another server said, checked and ready to be sent on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// The answer as JSON of our own writing: known fields alone.
+    Content(Bytes),
+    /// The alias does not exist there.
+    NoSuchAlias,
+}
+
+/// A slot was held and there is no answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LookupFailure {
+    /// The peer does not show its room list.
+    Forbidden,
+    /// Time ended the call.
+    TimedOut,
+    /// Anything else: the way there, or what came back.
+    Failed,
+}
+
+impl Question {
+    /// `about`, asked of `server`.
+    pub(crate) fn new(server: &ServerName, about: About) -> Self {
+        Self { server: server.canonical(), about }
+    }
+
+    /// Which route asks.
+    pub(crate) fn kind(&self) -> LookupKind {
+        match self.about {
+            About::RoomList(_) => LookupKind::RoomList,
+            About::Alias(_) => LookupKind::Alias,
+        }
+    }
+
+    /// Roughly what it takes to remember the question, in bytes.
+    pub(crate) fn weight_bytes(&self) -> usize {
+        let about = match &self.about {
+            About::RoomList(query) => public_rooms::weight_bytes(query),
+            About::Alias(alias) => alias.as_str().len(),
+        };
+        size_of::<Self>().saturating_add(self.server.len()).saturating_add(about)
+    }
+}
+
+impl Found {
+    /// `content` in our own JSON.
+    pub(crate) fn content<T: Serialize>(content: &T) -> Result<Self, LookupFailure> {
+        serde_json::to_vec(content).map(|json| Self::Content(json.into())).map_err(|_| LookupFailure::Failed)
+    }
+}
+
+impl From<CallError> for LookupFailure {
+    fn from(error: CallError) -> Self {
+        tracing::debug!(target: "portcullis::proxy", reason = error.as_label(), "lookup failed");
+        if error.timed_out { Self::TimedOut } else { Self::Failed }
+    }
+}
+
+/// Asks other servers and remembers what they said.
+pub(crate) struct Directory {
+    remote: Box<dyn RemoteDirectory>,
+    remembered: Remembered,
+}
+
+impl Directory {
+    /// A directory that remembers nothing yet.
+    pub(crate) fn new(remote: Box<dyn RemoteDirectory>) -> Self {
+        let remembered = Remembered::new(RememberedBounds {
+            answers: REMEMBERED_ANSWERS,
+            bytes: REMEMBERED_BYTES,
+            time_to_live: DIRECTORY_ANSWER_TTL,
+        });
+        Self { remote, remembered }
+    }
+
+    /// The answer to `question` if it was given within the last minute. *Blocking:* no.
+    pub(crate) fn remembered(&self, question: &Question) -> Option<Found> {
+        self.remembered.answer(question)
+    }
+
+    /// Asks, or waits for an equal question in flight. Ends by the deadline of `pass`; its slot is free by then.
+    pub(crate) async fn look_up(&self, pass: Admitted, question: Question) -> Result<Found, LookupFailure> {
+        let about = question.about.clone();
+        self.remembered
+            .share(question, pass, |pass| async move {
+                let deadline = pass.deadline();
+                let mut call = self.remote.open(pass);
+                match about {
+                    About::RoomList(query) => public_rooms::ask(call.as_mut(), &query, deadline).await,
+                    About::Alias(alias) => room_alias::ask(call.as_mut(), &alias, deadline).await,
+                }
+            })
+            .await
+    }
+}
+
+/// Reads a peer's answer; a large one off the async threads, so that a parser never holds up other calls' timers.
+pub(super) async fn parse<T: DeserializeOwned + Send + 'static>(
+    body: Bytes,
+    deadline: OutboundDeadline,
+) -> Result<T, LookupFailure> {
+    parse_json(body, deadline).await.map_err(|error| match error {
+        JsonError::OutOfTime => LookupFailure::TimedOut,
+        JsonError::Malformed => LookupFailure::Failed,
+    })
+}
+
+#[cfg(test)]
+pub(crate) mod fake;

@@ -1,0 +1,225 @@
+//! Remote room lists: what a client may ask, how the other server is asked, and filtering where it cannot.
+//!
+//! The other server is asked with POST only where there is a filter to carry; everything else fits into GET, which
+//! every server knows. A server that does not know POST is asked again with GET, inside the same slot and deadline, and
+//! the filter is applied here: paging is then approximate, because a page is filtered after it was cut.
+//!
+//! A client's `since` is the *other server's* token: it is passed on, never read.
+
+use serde::Deserialize;
+
+use crate::admission::query_values;
+use crate::deadline::OutboundDeadline;
+use crate::limits::{MAX_LIST_LIMIT, MAX_LIST_TOKEN_BYTES};
+use crate::outbound::endpoint::{Endpoint, RoomListFilter, RoomListParameters};
+use crate::proxy::answer;
+use crate::proxy::directory::{DirectoryCall, Found, LookupFailure, parse};
+use crate::proxy::json_object::JsonObject;
+use crate::proxy::local_view::{ListedRoom, RoomListPage, RoomListQuery};
+
+/// Why a room list request is not valid. The text is for the client; nothing of the request is in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum InvalidListRequest {
+    /// The body is not JSON.
+    #[error("the body is not JSON")]
+    NotJson,
+    /// The body is JSON of another form.
+    #[error("the body does not have the form of a room list request")]
+    Form,
+    /// Not a whole number from 0 up.
+    #[error("the parameter limit is not a whole number from 0 to {MAX_LIST_LIMIT}")]
+    Limit,
+    /// Neither `true` nor `false`.
+    #[error("the parameter include_all_networks is neither true nor false")]
+    AllNetworks,
+    /// All networks and one network at once.
+    #[error("include_all_networks and third_party_instance_id exclude each other")]
+    Networks,
+    /// Longer than what is passed on.
+    #[error("the parameter since or third_party_instance_id is longer than {MAX_LIST_TOKEN_BYTES} bytes")]
+    TooLong,
+    /// Given more than once, so that two readers could read it in two ways.
+    #[error("a parameter is given more than once")]
+    Repeated,
+    /// A percent escape that is not UTF-8.
+    #[error("a percent escape is not valid UTF-8")]
+    Encoding,
+}
+
+/// The parameters of GET. Unknown ones are ignored.
+pub(crate) fn read_query(query: &str) -> Result<RoomListQuery, InvalidListRequest> {
+    let limit = match value_of(query, "limit")? {
+        None => None,
+        // The standard parser alone would also take a sign.
+        Some(text) if text.bytes().all(|byte| byte.is_ascii_digit()) => {
+            wanted(text.parse().map_err(|_| InvalidListRequest::Limit)?)?
+        }
+        Some(_) => return Err(InvalidListRequest::Limit),
+    };
+    let include_all_networks = match value_of(query, "include_all_networks")?.as_deref() {
+        None => None,
+        Some("true") => Some(true),
+        Some("false") => Some(false),
+        Some(_) => return Err(InvalidListRequest::AllNetworks),
+    };
+    checked(RoomListQuery {
+        limit,
+        since: value_of(query, "since")?,
+        include_all_networks,
+        third_party_instance_id: value_of(query, "third_party_instance_id")?,
+        ..RoomListQuery::default()
+    })
+}
+
+/// The parameters of POST, from its body. Unknown ones are ignored, `null` counts as absent.
+pub(crate) fn read_body(body: &[u8]) -> Result<RoomListQuery, InvalidListRequest> {
+    #[derive(Deserialize)]
+    struct Content {
+        limit: Option<serde_json::Number>,
+        since: Option<String>,
+        filter: Option<JsonObject<Filter>>,
+        include_all_networks: Option<bool>,
+        third_party_instance_id: Option<String>,
+    }
+
+    #[derive(Default, Deserialize)]
+    struct Filter {
+        generic_search_term: Option<String>,
+        room_types: Option<Vec<Option<String>>>,
+    }
+
+    let JsonObject(content) = serde_json::from_slice::<JsonObject<Content>>(body)
+        .map_err(|error| if error.is_data() { InvalidListRequest::Form } else { InvalidListRequest::NotJson })?;
+    let limit = match content.limit {
+        None => None,
+        Some(number) if number.is_f64() => return Err(InvalidListRequest::Form),
+        Some(number) => wanted(number.as_u64().ok_or(InvalidListRequest::Limit)?)?,
+    };
+    let filter = content.filter.map(|JsonObject(filter)| filter).unwrap_or_default();
+    checked(RoomListQuery {
+        limit,
+        since: content.since,
+        search_term: filter.generic_search_term.filter(|term| !term.is_empty()),
+        room_types: filter.room_types,
+        include_all_networks: content.include_all_networks,
+        third_party_instance_id: content.third_party_instance_id,
+    })
+}
+
+/// The one value of `key`; an empty one counts as absent, but for `limit`, where it is no number.
+fn value_of(query: &str, key: &str) -> Result<Option<String>, InvalidListRequest> {
+    let mut values = query_values(query, key);
+    let Some(value) = values.next() else { return Ok(None) };
+    if values.next().is_some() {
+        return Err(InvalidListRequest::Repeated);
+    }
+    value.map(Some).map_err(|_| InvalidListRequest::Encoding)
+}
+
+/// 0 means "no limit", as between servers.
+fn wanted(limit: u64) -> Result<Option<u64>, InvalidListRequest> {
+    match limit {
+        0 => Ok(None),
+        1..=MAX_LIST_LIMIT => Ok(Some(limit)),
+        _ => Err(InvalidListRequest::Limit),
+    }
+}
+
+fn checked(mut query: RoomListQuery) -> Result<RoomListQuery, InvalidListRequest> {
+    query.since = query.since.filter(|token| !token.is_empty());
+    query.third_party_instance_id = query.third_party_instance_id.filter(|network| !network.is_empty());
+    if query.include_all_networks == Some(true) && query.third_party_instance_id.is_some() {
+        return Err(InvalidListRequest::Networks);
+    }
+    let too_long = |text: &Option<String>| text.as_ref().is_some_and(|text| text.len() > MAX_LIST_TOKEN_BYTES);
+    if too_long(&query.since) || too_long(&query.third_party_instance_id) {
+        return Err(InvalidListRequest::TooLong);
+    }
+    Ok(query)
+}
+
+impl RoomListQuery {
+    /// Whether the filter lets `room` through: the search term stands in its name, topic or alias whatever the letter
+    /// case, and its type is among those wanted. Without a filter every room passes.
+    #[must_use]
+    pub fn lets_through(&self, room: &ListedRoom) -> bool {
+        let type_is_wanted = self.room_types.as_ref().is_none_or(|types| types.contains(&room.room_type));
+        let term_is_found = self.search_term.as_ref().is_none_or(|term| {
+            let term = term.to_lowercase();
+            [&room.name, &room.topic, &room.canonical_alias]
+                .into_iter()
+                .flatten()
+                .any(|text| text.to_lowercase().contains(&term))
+        });
+        type_is_wanted && term_is_found
+    }
+}
+
+/// Roughly what it takes to remember a query, in bytes.
+pub(super) fn weight_bytes(query: &RoomListQuery) -> usize {
+    let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+    let types = query.room_types.iter().flatten().map(|room_type| size_of::<Option<String>>() + text(room_type));
+    text(&query.since) + text(&query.search_term) + text(&query.third_party_instance_id) + types.sum::<usize>()
+}
+
+/// Asks another server for a page of its list.
+pub(super) async fn ask(
+    call: &mut dyn DirectoryCall,
+    query: &RoomListQuery,
+    deadline: OutboundDeadline,
+) -> Result<Found, LookupFailure> {
+    let parameters = RoomListParameters {
+        limit: query.limit,
+        since: query.since.as_deref(),
+        include_all_networks: query.include_all_networks.unwrap_or(false),
+        third_party_instance_id: query.third_party_instance_id.as_deref(),
+    };
+    let mut filter_here = false;
+    let mut reply = None;
+    if query.search_term.is_some() || query.room_types.is_some() {
+        let filter = RoomListFilter {
+            generic_search_term: query.search_term.as_deref(),
+            room_types: query.room_types.as_deref(),
+        };
+        let posted = call.request(&Endpoint::public_rooms_post(&parameters, &filter)).await?;
+        filter_here = answer::knows_no_post(posted.status, &posted.body);
+        reply = (!filter_here).then_some(posted);
+    }
+    let reply = if let Some(reply) = reply {
+        reply
+    } else {
+        // The tokens were bounded when they were read, so that they fit.
+        let listing = Endpoint::public_rooms_get(&parameters).map_err(|_| LookupFailure::Failed)?;
+        call.request(&listing).await?
+    };
+    answer::judge_room_list(reply.status)?;
+    let JsonObject(page) = parse::<JsonObject<RemotePage>>(reply.body, deadline).await?;
+    let mut page = RoomListPage::from(page);
+    if filter_here {
+        page.chunk.retain(|room| query.lets_through(room));
+    }
+    Found::content(&page)
+}
+
+/// A page as it comes over the wire: every room an object.
+#[derive(Deserialize)]
+struct RemotePage {
+    chunk: Vec<JsonObject<ListedRoom>>,
+    next_batch: Option<String>,
+    prev_batch: Option<String>,
+    total_room_count_estimate: Option<u64>,
+}
+
+impl From<RemotePage> for RoomListPage {
+    fn from(page: RemotePage) -> Self {
+        Self {
+            chunk: page.chunk.into_iter().map(|JsonObject(room)| room).collect(),
+            next_batch: page.next_batch,
+            prev_batch: page.prev_batch,
+            total_room_count_estimate: page.total_room_count_estimate,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,59 @@
+//! [`Status`]: what an operator sees at a glance. A snapshot of counters; making one asks nobody.
+
+use serde::Serialize;
+
+use crate::admission::{Admission, RefusedCounts};
+
+/// A snapshot, to be shown as JSON.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Status {
+    /// The budgets, by class of call.
+    pub budgets: Budgets,
+    /// The runtime that pool threads hand their calls to.
+    pub federation_worker: WorkerStatus,
+}
+
+/// One budget per class of call.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Budgets {
+    /// Room lists and aliases.
+    pub directory: BudgetStatus,
+}
+
+/// One budget.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct BudgetStatus {
+    /// Slots held now.
+    pub in_flight: usize,
+    /// Slots in all.
+    pub cap: usize,
+    /// Slots of one client.
+    pub per_client: usize,
+    /// Requests refused since the start.
+    pub refused: RefusedCounts,
+}
+
+/// The federation worker.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct WorkerStatus {
+    /// Calls that still ran after their deadline and the margin, since the start.
+    pub overruns: u64,
+}
+
+impl BudgetStatus {
+    /// The budget behind `admission`, now.
+    #[must_use]
+    pub fn of(admission: &Admission) -> Self {
+        let budget = admission.budget();
+        Self {
+            in_flight: budget.in_flight(),
+            cap: budget.global_cap(),
+            per_client: budget.per_key_cap(),
+            refused: admission.refused(),
+        }
+    }
+}
