@@ -5,6 +5,8 @@ mod admission;
 mod deadline;
 #[cfg(feature = "outbound")]
 mod federation_worker;
+#[cfg(feature = "server")]
+pub mod homeserver;
 pub mod limits;
 #[cfg(feature = "outbound")]
 pub mod outbound;

@@ -1,0 +1,196 @@
+//! The operator's socket: health and status. Clients have no business here.
+//!
+//! It answers on a socket of its own, to GET alone, without CORS, and only under a Host that cannot be rebound: a page in
+//! the operator's browser whose name was made to point here gets nothing.
+
+use std::net::{IpAddr, Ipv6Addr};
+use std::str::FromStr as _;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
+use serde::Serialize;
+
+use super::listener::{BadRequest, Handler};
+use crate::admission::{Admission, RefusedCounts};
+use crate::outbound::BoxFuture;
+use crate::proxy::answer::ResponseBody;
+
+/// Answers `/healthz` and `/v1/status`.
+#[derive(Clone, Debug)]
+pub struct Admin {
+    admission: Admission,
+}
+
+/// `/v1/status`.
+#[derive(Debug, Serialize)]
+struct Status {
+    budgets: Budgets,
+    homeservers: [(); 0],
+}
+
+#[derive(Debug, Serialize)]
+struct Budgets {
+    directory: BudgetStatus,
+}
+
+#[derive(Debug, Serialize)]
+struct BudgetStatus {
+    in_flight: usize,
+    cap: usize,
+    per_client: usize,
+    refused: RefusedCounts,
+}
+
+impl Admin {
+    /// Shows what goes through this door.
+    #[must_use]
+    pub fn new(admission: Admission) -> Self {
+        Self { admission }
+    }
+
+    fn answer(&self, request: &Request<Bytes>) -> Response<ResponseBody> {
+        if !host_cannot_be_rebound(request.headers()) {
+            return plain(StatusCode::FORBIDDEN, "ask by address or as localhost");
+        }
+        let path = request.uri().path();
+        if !matches!(path, "/healthz" | "/v1/status") {
+            return plain(StatusCode::NOT_FOUND, "here are /healthz and /v1/status");
+        }
+        if *request.method() != Method::GET {
+            let mut answer = plain(StatusCode::METHOD_NOT_ALLOWED, "GET only");
+            answer.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET"));
+            return answer;
+        }
+        if path == "/healthz" { plain(StatusCode::OK, "ok") } else { self.status() }
+    }
+
+    fn status(&self) -> Response<ResponseBody> {
+        let budget = self.admission.budget();
+        let directory = BudgetStatus {
+            in_flight: budget.in_flight(),
+            cap: budget.global_cap(),
+            per_client: budget.per_key_cap(),
+            refused: self.admission.refused(),
+        };
+        match serde_json::to_vec(&Status { budgets: Budgets { directory }, homeservers: [] }) {
+            Ok(body) => with_type(StatusCode::OK, "application/json", body),
+            Err(_) => plain(StatusCode::INTERNAL_SERVER_ERROR, "no status"),
+        }
+    }
+}
+
+impl Handler for Admin {
+    fn handle(&self, _peer: IpAddr, request: Request<Bytes>) -> BoxFuture<'static, Response<ResponseBody>> {
+        let answer = self.answer(&request);
+        Box::pin(std::future::ready(answer))
+    }
+
+    fn refuse(&self, _problem: BadRequest) -> Response<ResponseBody> {
+        plain(StatusCode::BAD_REQUEST, "bad request")
+    }
+}
+
+/// An address cannot be made to point elsewhere, and `localhost` is not looked up in the DNS.
+fn host_cannot_be_rebound(headers: &HeaderMap) -> bool {
+    let Some(host) = headers.get(header::HOST).and_then(|host| host.to_str().ok()) else { return false };
+    let host = match host.rsplit_once(':') {
+        Some((host, port)) if !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()) => host,
+        _ => host,
+    };
+    let literal = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+    literal.map_or_else(
+        || IpAddr::from_str(host).is_ok_and(|host| host.is_ipv4()),
+        |host| Ipv6Addr::from_str(host).is_ok(),
+    ) || host.eq_ignore_ascii_case("localhost")
+}
+
+fn plain(status: StatusCode, text: &'static str) -> Response<ResponseBody> {
+    with_type(status, "text/plain; charset=utf-8", format!("{text}\n").into_bytes())
+}
+
+fn with_type(status: StatusCode, content_type: &'static str, body: Vec<u8>) -> Response<ResponseBody> {
+    let mut answer = Response::new(ResponseBody::from(Bytes::from(body)));
+    *answer.status_mut() = status;
+    for (name, value) in [
+        (header::CONTENT_TYPE, content_type),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::CACHE_CONTROL, "no-store"),
+    ] {
+        answer.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+    answer
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+    use http_body_util::BodyExt as _;
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::admission::{ClientKey, ClientOutboundProxyPolicy, OutboundRoute};
+
+    fn admin() -> Admin {
+        Admin::new(Admission::new("us.example".parse().unwrap(), ClientOutboundProxyPolicy::for_pool(8)))
+    }
+
+    fn ask(admin: &Admin, method: &str, path: &str, host: &str) -> Response<ResponseBody> {
+        let request = Request::builder().method(method).uri(path).header("host", host).body(Bytes::new()).unwrap();
+        let answer = admin.answer(&request);
+        assert!(!answer.headers().keys().any(|name| name.as_str().starts_with("access-control-")));
+        answer
+    }
+
+    fn status(admin: &Admin) -> Value {
+        let answer = ask(admin, "GET", "/v1/status", "127.0.0.1:9009");
+        let body = answer.into_body().collect().now_or_never().unwrap().unwrap().to_bytes();
+        serde_json::from_slice(&body).unwrap()
+    }
+
+    #[test]
+    fn status_shows_what_is_in_flight_and_what_was_refused() {
+        let admin = admin();
+        let uri = "/_matrix/client/v3/publicRooms?server=them.example".parse().unwrap();
+        let route = OutboundRoute::classify(&Method::GET, &uri).unwrap().unwrap();
+        let _pass = admin.admission.admit(&ClientKey::shared(), route.clone()).unwrap();
+        assert!(admin.admission.admit(&ClientKey::shared(), route).is_err());
+        let directory = json!({ "in_flight": 1, "cap": 4, "per_client": 1, "refused": { "global": 0, "client": 1 } });
+        assert_eq!(status(&admin), json!({ "budgets": { "directory": directory }, "homeservers": [] }));
+    }
+
+    #[test]
+    fn health_is_told_and_the_rest_is_not_there() {
+        for (method, path, status) in [
+            ("GET", "/healthz", 200),
+            ("POST", "/healthz", 405),
+            ("OPTIONS", "/v1/status", 405),
+            ("HEAD", "/v1/status", 405),
+            ("GET", "/metrics", 404),
+            ("GET", "/_matrix/client/versions", 404),
+        ] {
+            assert_eq!(ask(&admin(), method, path, "localhost").status().as_u16(), status, "{method} {path}");
+        }
+    }
+
+    #[test]
+    fn a_name_that_could_be_rebound_reads_nothing() {
+        for host in ["localhost", "LOCALHOST:9009", "127.0.0.1", "127.0.0.1:9009", "[::1]", "[::1]:9009", "192.0.2.7:9"]
+        {
+            assert_eq!(ask(&admin(), "GET", "/v1/status", host).status(), StatusCode::OK, "{host}");
+        }
+        for host in [
+            "evil.example",
+            "evil.example:9009",
+            "localhost.evil.example",
+            "127.0.0.1.evil.example",
+            "",
+            "127.1",
+            "::1",
+            "[::1",
+            "[127.0.0.1]",
+            "localhost:x",
+        ] {
+            assert_eq!(ask(&admin(), "GET", "/v1/status", host).status(), StatusCode::FORBIDDEN, "{host}");
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! [`Config`]: what an operator may decide. Caps and deadlines that bound threads are not here, on purpose.
+//!
+//! A file is read whole and every mistake in it is reported at once, with its line: unknown keys, wrong types, numbers
+//! out of range. Nothing is ever guessed, and 0 is never "unlimited".
+
+mod network;
+mod reader;
+mod units;
+mod walk;
+
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::path::{Path, PathBuf};
+
+use ipnet::IpNet;
+
+pub use self::reader::ConfigError;
+use crate::admission::{Ipv6ClientPrefix, RemoteTimeout};
+use crate::limits::DEFAULT_REQUEST_THREADS;
+use crate::proxy::local_view::ListedRoom;
+use crate::server_name::ServerName;
+
+const LISTEN: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 8009));
+const ADMIN_LISTEN: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 9009));
+
+/// A name that cannot exist elsewhere: `localhost` is reserved (RFC 6761).
+const NAME_WITHOUT_FILE: &str = "portcullis.localhost";
+
+/// The configuration of `portcullis serve`, checked.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Config {
+    /// Who we are to other servers.
+    pub server_name: ServerName,
+    /// The key that signs our requests.
+    pub signing_key: SigningKeySource,
+    /// Where clients, or the proxy in front, connect to.
+    pub listen: SocketAddr,
+    /// Where the operator looks.
+    pub admin_listen: SocketAddr,
+    /// Size of the request pool; the caps follow from it.
+    pub request_threads: usize,
+    /// Whose `X-Forwarded-For` is believed.
+    pub trusted_proxies: Vec<IpNet>,
+    /// How many leading bits of an IPv6 address make one client.
+    pub ipv6_client_prefix: Ipv6ClientPrefix,
+    /// The local room list.
+    pub rooms: Vec<ListedRoom>,
+    /// The local aliases.
+    pub aliases: Vec<LocalAlias>,
+    /// The access tokens.
+    pub tokens: Vec<AccessToken>,
+    /// `[media]`.
+    pub media: MediaConfig,
+    /// `[federation]`.
+    pub federation: FederationConfig,
+    /// `[log]`.
+    pub log: LogConfig,
+}
+
+/// Where the signing key comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SigningKeySource {
+    /// A key file, `ed25519 a_xxxx base64`.
+    File(PathBuf),
+    /// A key made at the start and forgotten at the end.
+    ThrowAway,
+}
+
+/// An alias of this server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LocalAlias {
+    /// The part between `#` and the first colon.
+    pub local_part: String,
+    /// The room it points to.
+    pub room_id: String,
+    /// Servers that know the room.
+    pub servers: Vec<String>,
+}
+
+/// An access token of the embedded homeserver.
+#[derive(Clone, PartialEq, Eq)]
+pub struct AccessToken {
+    /// The secret.
+    pub token: String,
+    /// Whose it is.
+    pub user_id: String,
+}
+
+/// `[media]`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct MediaConfig {
+    /// The switch; `None` where the operator did not say, which counts as off and is warned about.
+    pub remote_fetch_enabled: Option<bool>,
+}
+
+/// `[federation]`.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct FederationConfig {
+    /// Shortens the deadlines, never lengthens them.
+    pub remote_timeout: Option<RemoteTimeout>,
+    /// Whether lookups at other servers need an access token.
+    pub require_token_for_remote: bool,
+    /// Certificates added to the usual roots.
+    pub extra_ca_file: Option<PathBuf>,
+    /// Whom to ask for names; empty means those of the system.
+    pub nameservers: Vec<SocketAddr>,
+    /// Never connected to, besides what is refused anyway.
+    pub deny_networks: Vec<IpNet>,
+    /// Connected to, whatever else is said.
+    pub allow_networks: Vec<IpNet>,
+}
+
+/// `[log]`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LogConfig {
+    /// How much is logged.
+    pub level: LogLevel,
+    /// In which form.
+    pub format: LogFormat,
+}
+
+/// How much is logged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names are the levels")]
+pub enum LogLevel {
+    Off,
+    Error,
+    Warn,
+    #[default]
+    Info,
+    Debug,
+    Trace,
+}
+
+/// The form of a log line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LogFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// Why there is no configuration.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConfigProblem {
+    /// The file could not be read.
+    #[error("{}: cannot be read: {error}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        error: std::io::Error,
+    },
+    /// The file was read, and this is wrong in it. Never empty.
+    #[error("{}", one_per_line(.0))]
+    Mistakes(Vec<ConfigError>),
+}
+
+impl Config {
+    /// Reads and checks a file. A relative path inside it is relative to the file's own directory.
+    ///
+    /// *Errors:* all mistakes at once. *Panics:* never. *Blocking:* reads the file.
+    pub fn read(path: &Path) -> Result<Self, ConfigProblem> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| ConfigProblem::Unreadable { path: path.to_owned(), error })?;
+        let base = path.parent().unwrap_or_else(|| Path::new(""));
+        walk::config(&path.display().to_string(), base, &text).map_err(ConfigProblem::Mistakes)
+    }
+
+    /// What `serve` runs with when it is given no file: an empty homeserver with a throw-away key on the usual ports.
+    #[must_use]
+    #[expect(clippy::missing_panics_doc, clippy::expect_used, reason = "a constant, and a test parses it")]
+    pub fn without_file() -> Self {
+        Self {
+            server_name: NAME_WITHOUT_FILE.parse().expect("a valid server name"),
+            signing_key: SigningKeySource::ThrowAway,
+            listen: LISTEN,
+            admin_listen: ADMIN_LISTEN,
+            request_threads: DEFAULT_REQUEST_THREADS,
+            trusted_proxies: Vec::new(),
+            ipv6_client_prefix: Ipv6ClientPrefix::default(),
+            rooms: Vec::new(),
+            aliases: Vec::new(),
+            tokens: Vec::new(),
+            media: MediaConfig::default(),
+            federation: FederationConfig::default(),
+            log: LogConfig::default(),
+        }
+    }
+
+    /// What an operator should know although it stops nothing.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        if self.media.remote_fetch_enabled.is_none() {
+            warnings.push(
+                "media.remote_fetch_enabled is not set: remote media is off; write remote_fetch_enabled = false under \
+                 [media] to say so"
+                    .into(),
+            );
+        }
+        warnings
+    }
+}
+
+impl fmt::Debug for AccessToken {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("AccessToken").field("user_id", &self.user_id).finish_non_exhaustive()
+    }
+}
+
+fn one_per_line(mistakes: &[ConfigError]) -> String {
+    mistakes.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+}

@@ -1,0 +1,232 @@
+use std::time::Duration;
+
+use super::*;
+use crate::admission::{ClientOutboundProxyPolicy, RouteClass};
+
+const LEAST: &str = "server_name = \"us.example\"\nsigning_key = \"key\"\n";
+
+fn read(toml: &str) -> Result<Config, Vec<String>> {
+    walk::config("p.toml", Path::new("/etc/p"), toml)
+        .map_err(|mistakes| mistakes.iter().map(ToString::to_string).collect())
+}
+
+fn mistakes(rest: &str) -> Vec<String> {
+    read(&format!("{LEAST}{rest}")).unwrap_err()
+}
+
+#[test]
+fn the_least_that_works_takes_the_documented_defaults() {
+    let config = read(LEAST).unwrap();
+    assert_eq!(config.listen, "127.0.0.1:8009".parse().unwrap());
+    assert_eq!(config.admin_listen, "127.0.0.1:9009".parse().unwrap());
+    assert_eq!(config.request_threads, 16);
+    assert_eq!(config.ipv6_client_prefix, Ipv6ClientPrefix::default());
+    assert_eq!(config.signing_key, SigningKeySource::File("/etc/p/key".into()));
+    assert_eq!(config.federation.remote_timeout, None);
+    assert!(!config.federation.require_token_for_remote);
+    assert_eq!(config.media.remote_fetch_enabled, None);
+    assert_eq!(config.log, LogConfig { level: LogLevel::Info, format: LogFormat::Text });
+}
+
+#[test]
+fn every_key_is_read() {
+    let config = read(
+        r##"
+server_name = "us.example"
+signing_key = "/var/key"
+listen = "[::1]:0"
+admin_listen = "127.0.0.1:9010"
+request_threads = 8
+trusted_proxies = ["10.0.0.0/8", "::1"]
+ipv6_client_prefix = 56
+[[rooms]]
+room_id = "!a:us.example"
+name = "A"
+topic = "t"
+canonical_alias = "#a:us.example"
+num_joined_members = 3
+world_readable = true
+guest_can_join = true
+join_rule = "public"
+avatar_url = "mxc://us.example/a"
+room_type = "m.space"
+[[aliases]]
+alias = "#a:US.example:8448"
+room_id = "!a:us.example"
+[[aliases]]
+alias = "#b:us.example"
+room_id = "!b:us.example"
+servers = ["them.example"]
+[[tokens]]
+token = "secret"
+user_id = "@alice:us.example"
+[media]
+remote_fetch_enabled = false
+[federation]
+remote_timeout = "5 s"
+require_token_for_remote = true
+extra_ca_file = "ca.pem"
+nameservers = ["192.0.2.1", "[2001:db8::1]:5353"]
+deny_networks = ["203.0.113.0/24"]
+allow_networks = ["10.1.2.3"]
+[log]
+level = "debug"
+format = "json"
+"##,
+    )
+    .unwrap();
+    assert_eq!(config.request_threads, 8);
+    assert_eq!(config.trusted_proxies, ["10.0.0.0/8".parse().unwrap(), "::1/128".parse().unwrap()]);
+    assert_eq!(config.rooms[0].num_joined_members, 3);
+    assert_eq!(config.rooms[0].room_type.as_deref(), Some("m.space"));
+    let servers = |index: usize| config.aliases[index].servers.join(",");
+    assert_eq!((servers(0), servers(1)), ("us.example".into(), "them.example".into()));
+    assert_eq!(config.aliases[0].local_part, "a");
+    assert_eq!(config.tokens[0].user_id, "@alice:us.example");
+    assert_eq!(config.media.remote_fetch_enabled, Some(false));
+    let policy = ClientOutboundProxyPolicy::for_pool(8);
+    let deadline = policy.deadline(RouteClass::Directory, config.federation.remote_timeout);
+    assert_eq!(deadline, Duration::from_secs(5));
+    assert_eq!(config.federation.extra_ca_file, Some("/etc/p/ca.pem".into()));
+    assert_eq!(config.federation.nameservers, ["192.0.2.1:53".parse().unwrap(), "[2001:db8::1]:5353".parse().unwrap()]);
+    assert_eq!(config.federation.allow_networks, ["10.1.2.3/32".parse().unwrap()]);
+    assert_eq!(config.log, LogConfig { level: LogLevel::Debug, format: LogFormat::Json });
+    assert!(!format!("{config:?}").contains("secret"));
+}
+
+#[test]
+fn all_mistakes_are_told_at_once_each_with_file_line_and_key() {
+    let toml = "server_name = \"127.1\"\nrequest_threads = 1\nlisten = 8009\ncolour = 3\n\
+                trusted_proxies = [\n  \"10.0.0.0/8\",\n  \"10.0.0.1/8\",\n]\n\
+                [federation]\nremote_timeout = \"0 s\"\nretries = 3\n[[tokens]]\ntoken = \"a b\"\n";
+    let told = read(toml).unwrap_err();
+    let starts = [
+        "p.toml:1: server_name: ",
+        "p.toml:2: request_threads: a pool of 1 ",
+        "p.toml:3: listen: ",
+        "p.toml:4: colour: there is no such key",
+        "p.toml:7: trusted_proxies: \"10.0.0.1/8\" has host bits set; write \"10.0.0.0/8\"",
+        "p.toml:10: federation.remote_timeout: no time at all",
+        "p.toml:11: federation.retries: there is no such key",
+        "p.toml:13: tokens.token: ",
+        "p.toml:13: tokens.user_id: this key is missing",
+        "p.toml: signing_key: this key is missing",
+    ];
+    assert_eq!(told.len(), starts.len(), "{told:#?}");
+    for (line, start) in told.iter().zip(starts) {
+        assert!(line.starts_with(start), "{line:?} should start with {start:?}");
+    }
+}
+
+#[test]
+fn a_file_that_is_no_toml_is_told_by_line_too() {
+    let told = read("server_name = \"us.example\"\nlisten = \n= 3\nrequest_threads = 0\n").unwrap_err();
+    assert!(told[0].starts_with("p.toml:2: "), "{told:?}");
+    assert!(told.iter().any(|line| line.starts_with("p.toml:4: request_threads: ")), "{told:?}");
+    assert!(!told.iter().any(|line| line.contains("missing")), "what is torn off is not missing: {told:?}");
+    assert!(mistakes("listen = \"[::1]:0\"\nlisten = \"[::1]:0\"")[0].starts_with("p.toml:4: "));
+}
+
+#[test]
+fn t08_no_limit_is_read_as_unlimited() {
+    for line in [
+        "request_threads = 0",
+        "request_threads = 1",
+        "request_threads = 257",
+        "request_threads = -1",
+        "request_threads = \"16\"",
+        "request_threads = 16.0",
+        "request_threads = 99999999999999999999",
+        "ipv6_client_prefix = 0",
+        "ipv6_client_prefix = 129",
+        "federation.remote_timeout = \"0 s\"",
+        "federation.remote_timeout = \"0 ms\"",
+        "federation.remote_timeout = \"5\"",
+        "federation.remote_timeout = 5",
+        "federation.remote_timeout = \"-5 s\"",
+        "federation.remote_timeout = \"5 sec\"",
+    ] {
+        let told = mistakes(line);
+        assert_eq!(told.len(), 1, "{line}: {told:?}");
+        assert!(told[0].starts_with("p.toml:3: "), "{line}: {told:?}");
+    }
+    assert_eq!(read(&format!("{LEAST}request_threads = 2")).unwrap().request_threads, 2);
+    assert_eq!(read(&format!("{LEAST}request_threads = 0x100")).unwrap().request_threads, 256);
+}
+
+#[test]
+fn a_network_rule_that_is_not_exact_is_refused() {
+    for (key, rule) in [
+        ("trusted_proxies", "10.0.0.1/8"),
+        ("trusted_proxies", "0.0.0.0/0"),
+        ("trusted_proxies", "::/0"),
+        ("trusted_proxies", "::ffff:10.0.0.0/104"),
+        ("trusted_proxies", "proxy.example"),
+        ("trusted_proxies", "10.0.0.0/33"),
+        ("federation.deny_networks", "10.0.0.1/8"),
+        ("federation.deny_networks", "010.0.0.0/8"),
+        ("federation.deny_networks", "10.0.0.0/08"),
+        ("federation.deny_networks", "10.0.0.0/+8"),
+        ("federation.deny_networks", "10/8"),
+        ("federation.deny_networks", "::ffff:10.0.0.1"),
+        ("federation.allow_networks", "2001:db8::1/64"),
+        ("federation.allow_networks", ""),
+        ("federation.nameservers", "dns.example"),
+        ("federation.nameservers", "192.0.2.1:0"),
+    ] {
+        let told = mistakes(&format!("{key} = [\"{rule}\"]"));
+        assert_eq!(told.len(), 1, "{rule}: {told:?}");
+        assert!(told[0].starts_with(&format!("p.toml:3: {key}: ")), "{told:?}");
+    }
+    assert!(mistakes("trusted_proxies = \"10.0.0.0/8\"")[0].contains("list"));
+}
+
+#[test]
+fn what_comes_later_is_refused_and_not_ignored() {
+    assert!(mistakes("homeserver.upstream = \"http://127.0.0.1:8008\"")[0].contains("comes with a later release"));
+    assert!(mistakes("media.remote_fetch_enabled = true")[0].contains("comes with a later release"));
+    assert!(mistakes("media.max_file = \"50 MiB\"")[0].contains("comes with a later release"));
+    assert!(mistakes("media.max_files = 3")[0].contains("no such key"));
+}
+
+#[test]
+fn the_embedded_data_is_checked() {
+    for (toml, key) in [
+        ("[[rooms]]\nroom_id = \"a\"", "rooms.room_id"),
+        ("[[rooms]]\nroom_id = \"!a\"\n[[rooms]]\nroom_id = \"!a\"", "rooms.room_id"),
+        ("[[rooms]]\nroom_id = \"!a\"\nnum_joined_members = -1", "rooms.num_joined_members"),
+        ("[[rooms]]\nroom_id = \"!a\"\nsize = 3", "rooms.size"),
+        ("[[aliases]]\nalias = \"#a:them.example\"\nroom_id = \"!a\"", "aliases.alias"),
+        ("[[aliases]]\nalias = \"#a:us.example\"", "aliases.room_id"),
+        ("[[tokens]]\ntoken = \"a\"\nuser_id = \"alice\"", "tokens.user_id"),
+        ("[[tokens]]\ntoken = \"\"\nuser_id = \"@a:us.example\"", "tokens.token"),
+        ("[rooms]\nroom_id = \"!a\"", "rooms"),
+        ("federation = 3", "federation"),
+        ("admin_listen = \"127.0.0.1:8009\"", "admin_listen"),
+    ] {
+        let told = mistakes(toml);
+        assert_eq!(told.len(), 1, "{toml}: {told:?}");
+        assert!(told[0].contains(&format!(": {key}: ")), "{told:?}");
+    }
+}
+
+#[test]
+fn a_doubled_token_is_refused_without_being_shown() {
+    let twice = "[[tokens]]\ntoken = \"hush\"\nuser_id = \"@a:us.example\"\n";
+    let told = mistakes(&format!("{twice}{twice}"));
+    assert!(told[0].starts_with("p.toml:7: tokens.token: "), "{told:?}");
+    assert!(!told[0].contains("hush"));
+}
+
+#[test]
+fn remote_fetch_not_mentioned_is_warned_about() {
+    assert_eq!(read(LEAST).unwrap().warnings().len(), 1);
+    assert!(read(&format!("{LEAST}media.remote_fetch_enabled = false")).unwrap().warnings().is_empty());
+}
+
+#[test]
+fn without_a_file_the_name_is_one_that_cannot_exist_elsewhere() {
+    let config = Config::without_file();
+    assert_eq!(config.server_name.as_str(), "portcullis.localhost");
+    assert_eq!(config.signing_key, SigningKeySource::ThrowAway);
+}

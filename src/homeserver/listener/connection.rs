@@ -1,0 +1,118 @@
+//! One connection: whole requests in, answers out, every step under a limit.
+
+use std::convert::Infallible;
+use std::net::IpAddr;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bytes::Bytes;
+use http::header::{CONNECTION, HOST};
+use http::{HeaderMap, HeaderValue, Request, Response};
+use http_body::Body as _;
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+use super::limits::ListenerLimits;
+use super::timed_writes::TimedWrites;
+use super::{BadRequest, Handler};
+use crate::proxy::answer::ResponseBody;
+
+/// What all connections of a listener share.
+pub(super) struct Shared {
+    pub(super) handler: Arc<dyn Handler>,
+    pub(super) limits: ListenerLimits,
+}
+
+/// Serves a connection until it ends, or until `stopping` turns true and its request in flight is answered.
+pub(super) async fn serve(stream: TcpStream, peer: IpAddr, shared: Arc<Shared>, mut stopping: watch::Receiver<bool>) {
+    set_socket_options(&stream, &shared.limits);
+    let limits = &shared.limits;
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new())
+        .header_read_timeout(limits.head_time)
+        .max_header_size(limits.max_head_bytes)
+        .max_buf_size(limits.max_head_bytes)
+        .max_headers(limits.max_header_lines)
+        // A client that has said all it wants to say may still be listening, and one that hung up changes nothing: the
+        // work is on its way and ends by its deadline.
+        .half_close(true);
+    let io = TokioIo::new(TimedWrites::new(stream, limits.answer_time));
+    let served = Arc::new(AtomicUsize::new(0));
+    let service = {
+        let shared = Arc::clone(&shared);
+        service_fn(move |request| answer(request, peer, Arc::clone(&shared), Arc::clone(&served)))
+    };
+    let mut connection = pin!(http.serve_connection(io, service));
+    let stopped = tokio::select! {
+        _ended = connection.as_mut() => false,
+        _ = stopping.wait_for(|stopping| *stopping) => true,
+    };
+    if stopped {
+        connection.as_mut().graceful_shutdown();
+        // How it ended is the client's business.
+        drop(connection.await);
+    }
+}
+
+fn set_socket_options(stream: &TcpStream, limits: &ListenerLimits) {
+    // Both options only tighten what the limits bound anyway, so a system that refuses them loses no control.
+    drop(stream.set_nodelay(true));
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    drop(socket2::SockRef::from(stream).set_tcp_user_timeout(Some(limits.write_stall)));
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    let _: &ListenerLimits = limits;
+}
+
+async fn answer(
+    request: Request<Incoming>,
+    peer: IpAddr,
+    shared: Arc<Shared>,
+    served: Arc<AtomicUsize>,
+) -> Result<Response<ResponseBody>, Infallible> {
+    let mut answer = match whole(request, &shared.limits).await {
+        Ok(request) => shared.handler.handle(peer, request).await,
+        Err(problem) => {
+            let mut answer = shared.handler.refuse(problem);
+            close_after(&mut answer);
+            answer
+        }
+    };
+    if served.fetch_add(1, Ordering::Relaxed).saturating_add(1) >= shared.limits.max_requests_per_connection {
+        close_after(&mut answer);
+    }
+    Ok(answer)
+}
+
+fn close_after(answer: &mut Response<ResponseBody>) {
+    answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+}
+
+/// Reads the body, within its size and time. Nothing is handed on before the last byte is there.
+async fn whole(request: Request<Incoming>, limits: &ListenerLimits) -> Result<Request<Bytes>, BadRequest> {
+    let (head, body) = request.into_parts();
+    if !has_one_host(&head.headers) {
+        return Err(BadRequest::Host);
+    }
+    if body.size_hint().lower() > u64::try_from(limits.max_body_bytes).unwrap_or(u64::MAX) {
+        return Err(BadRequest::BodyTooLarge);
+    }
+    let body = Limited::new(body, limits.max_body_bytes);
+    match timeout(limits.body_time, body.collect()).await {
+        Ok(Ok(body)) => Ok(Request::from_parts(head, body.to_bytes())),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(BadRequest::BodyTooLarge),
+        Ok(Err(_)) => Err(BadRequest::Body),
+        Err(_) => Err(BadRequest::BodyTooSlow),
+    }
+}
+
+fn has_one_host(headers: &HeaderMap) -> bool {
+    let mut hosts = headers.get_all(HOST).iter();
+    hosts.next().is_some_and(|host| !host.is_empty()) && hosts.next().is_none()
+}

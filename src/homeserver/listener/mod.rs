@@ -1,0 +1,151 @@
+//! [`Listener`]: takes connections, and lets nobody hold a request thread by being slow.
+//!
+//! A thread sees a request only once all of it is there, and never writes to a socket. So a client that idles, trickles
+//! its body, keeps connections alive or does not read its answer costs a socket and a little memory, both capped.
+//!
+//! ```text
+//!  accept ─► place (all, per client) ─► head ≤ 32 KiB, 30 s ─► body ≤ 64 KiB, 15 s ─► Handler ─► answer, 60 s
+//!            closed at once             431, closed            413, 408                          closed
+//! ```
+
+mod connection;
+mod limits;
+mod places;
+mod timed_writes;
+
+use std::future::Future;
+use std::io;
+use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, Response, StatusCode};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+use self::connection::Shared;
+pub use self::limits::ListenerLimits;
+use self::places::ConnectionPlaces;
+use crate::outbound::BoxFuture;
+use crate::proxy::answer::{self, ResponseBody};
+
+/// How long no connection is taken once the system gave none, for want of descriptors, say.
+const AFTER_FAILED_ACCEPT: Duration = Duration::from_millis(100);
+
+/// A bound socket. Clients can connect; they are answered once it is [served](Self::serve).
+#[derive(Debug)]
+pub struct Listener {
+    socket: TcpListener,
+    address: SocketAddr,
+}
+
+/// Answers whole requests.
+pub trait Handler: Send + Sync + 'static {
+    /// Answers one request of `peer`. Work that must not end when the client hangs up has to be handed over: the future
+    /// is dropped with its connection.
+    fn handle(&self, peer: IpAddr, request: Request<Bytes>) -> BoxFuture<'static, Response<ResponseBody>>;
+
+    /// What to say to a request that is not handed on.
+    fn refuse(&self, problem: BadRequest) -> Response<ResponseBody> {
+        let (status, errcode) = match problem {
+            BadRequest::Host | BadRequest::Body => (StatusCode::BAD_REQUEST, "M_UNKNOWN"),
+            BadRequest::BodyTooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "M_TOO_LARGE"),
+            BadRequest::BodyTooSlow => (StatusCode::REQUEST_TIMEOUT, "M_UNKNOWN"),
+        };
+        answer::error(status, errcode, problem.as_text())
+    }
+}
+
+/// Why a request is not handed on. The connection is closed after the answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum BadRequest {
+    /// No `Host`, an empty one, or several.
+    Host,
+    /// The body is larger than allowed.
+    BodyTooLarge,
+    /// The body did not come in time.
+    BodyTooSlow,
+    /// The body ended early or is garbled.
+    Body,
+}
+
+impl BadRequest {
+    fn as_text(self) -> &'static str {
+        match self {
+            Self::Host => "Exactly one Host header is needed",
+            Self::BodyTooLarge => "The request body is too large",
+            Self::BodyTooSlow => "The request body did not come in time",
+            Self::Body => "The request body could not be read",
+        }
+    }
+}
+
+impl Listener {
+    /// Takes the address; port 0 takes a free port.
+    ///
+    /// *Errors:* what the system says, an address in use, say.
+    pub fn bind(address: SocketAddr) -> io::Result<Self> {
+        let socket = TcpListener::bind(address)?;
+        socket.set_nonblocking(true)?;
+        let address = socket.local_addr()?;
+        Ok(Self { socket, address })
+    }
+
+    /// The address with its real port.
+    #[must_use]
+    pub fn local_addr(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Answers until `shutdown` is ready, then lets the requests in flight finish within
+    /// [`ListenerLimits::drain_time`] and closes.
+    ///
+    /// *Errors:* the socket cannot be used with this runtime. *Panics:* outside a tokio runtime with I/O and time.
+    /// *Cancel safety:* dropping the future closes every connection at once.
+    pub async fn serve(
+        self,
+        handler: Arc<dyn Handler>,
+        limits: ListenerLimits,
+        shutdown: impl Future<Output = ()>,
+    ) -> io::Result<()> {
+        let socket = tokio::net::TcpListener::from_std(self.socket)?;
+        let places = ConnectionPlaces::new(&limits);
+        let drain_time = limits.drain_time;
+        let shared = Arc::new(Shared { handler, limits });
+        let (stop, stopping) = watch::channel(false);
+        let mut connections = JoinSet::new();
+        let mut shutdown = pin!(shutdown);
+        loop {
+            let accepted = tokio::select! {
+                biased;
+                () = shutdown.as_mut() => break,
+                Some(_) = connections.join_next() => continue,
+                accepted = socket.accept() => accepted,
+            };
+            let Ok((stream, peer)) = accepted else {
+                sleep(AFTER_FAILED_ACCEPT).await;
+                continue;
+            };
+            let peer = peer.ip().to_canonical();
+            let Some(place) = places.take(peer) else {
+                tracing::debug!(target: "portcullis::listener", "connection refused: over a cap");
+                continue;
+            };
+            let served = connection::serve(stream, peer, Arc::clone(&shared), stopping.clone());
+            connections.spawn(async move {
+                served.await;
+                drop(place);
+            });
+        }
+        drop(socket);
+        stop.send_replace(true);
+        let drained = timeout(drain_time, async { while connections.join_next().await.is_some() {} }).await;
+        if drained.is_err() {
+            connections.shutdown().await;
+        }
+        Ok(())
+    }
+}

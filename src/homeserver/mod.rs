@@ -1,0 +1,17 @@
+//! The reference homeserver: a synchronous request pool, the runtime lock, a listener that no stranger can pin.
+//!
+//! ```text
+//!  Listener ─► PooledHomeserver ─► RequestPool ─► HomeserverRuntime ─► Portcullis (directory routes)
+//!  whole         oneshot back        n threads       one lock      └─► Router (versions, keys, 404)
+//!  requests
+//! ```
+
+pub mod admin;
+pub mod config;
+pub mod embedded;
+pub mod key_document;
+pub mod listener;
+pub mod pooled;
+pub mod request_pool;
+pub mod router;
+pub mod runtime;

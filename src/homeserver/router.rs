@@ -1,0 +1,146 @@
+//! What the reference homeserver answers besides the directory routes.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use bytes::Bytes;
+use http::{Method, Request, Response, StatusCode};
+use serde_json::json;
+
+use super::key_document::{KeyDocumentSigner, key_document};
+use crate::admission::ClientPath;
+use crate::proxy::answer::{self, ResponseBody};
+use crate::server_name::ServerName;
+
+/// Versions of the specification whose directory routes are answered as they say.
+const VERSIONS: [&str; 20] = [
+    "r0.6.1", "v1.1", "v1.2", "v1.3", "v1.4", "v1.5", "v1.6", "v1.7", "v1.8", "v1.9", "v1.10", "v1.11", "v1.12",
+    "v1.13", "v1.14", "v1.15", "v1.16", "v1.17", "v1.18", "v1.19",
+];
+
+/// The routes that need no lock and no other server.
+pub struct Router {
+    server_name: ServerName,
+    signer: Arc<dyn KeyDocumentSigner>,
+}
+
+enum Known {
+    Versions,
+    ServerKeys,
+    /// A directory route, under a method it does not have.
+    Directory,
+}
+
+impl Router {
+    /// The routes of the server `server_name`.
+    pub fn new(server_name: ServerName, signer: Arc<dyn KeyDocumentSigner>) -> Self {
+        Self { server_name, signer }
+    }
+
+    /// The answer to `OPTIONS`, whatever the path: nothing is looked at, nothing is done.
+    pub(crate) fn preflight(request: &Request<Bytes>) -> Option<Response<ResponseBody>> {
+        (*request.method() == Method::OPTIONS).then(answer::preflight)
+    }
+
+    /// Answers whatever the directory routes did not. *Panics:* never.
+    pub(crate) fn answer(&self, request: &Request<Bytes>) -> Response<ResponseBody> {
+        let reads = *request.method() == Method::GET || *request.method() == Method::HEAD;
+        match Known::path(request.uri().path()) {
+            Some(Known::Versions) if reads => {
+                answer::json(StatusCode::OK, &json!({ "versions": VERSIONS, "unstable_features": {} }))
+            }
+            Some(Known::ServerKeys) if reads => {
+                match key_document(&self.server_name, self.signer.as_ref(), SystemTime::now()) {
+                    Some(document) => answer::json(StatusCode::OK, &document),
+                    None => answer::error(StatusCode::INTERNAL_SERVER_ERROR, "M_UNKNOWN", "The key cannot sign"),
+                }
+            }
+            Some(_) => answer::error(StatusCode::METHOD_NOT_ALLOWED, "M_UNRECOGNIZED", "Unrecognised method"),
+            None => answer::error(StatusCode::NOT_FOUND, "M_UNRECOGNIZED", "Unrecognised request"),
+        }
+    }
+}
+
+impl Known {
+    fn path(path: &str) -> Option<Self> {
+        match path {
+            "/_matrix/client/versions" => Some(Self::Versions),
+            "/_matrix/key/v2/server" => Some(Self::ServerKeys),
+            path => ClientPath::of(path).map(|_| Self::Directory),
+        }
+    }
+}
+
+impl std::fmt::Debug for Router {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("Router").field("server_name", &self.server_name).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::homeserver::key_document::tests::ShowingSigner;
+
+    fn request(method: &str, uri: &str) -> Request<Bytes> {
+        Request::builder().method(method).uri(uri).body(Bytes::new()).unwrap()
+    }
+
+    fn answer(method: &str, uri: &str) -> Response<ResponseBody> {
+        Router::new("us.example".parse().unwrap(), Arc::new(ShowingSigner)).answer(&request(method, uri))
+    }
+
+    #[test]
+    fn the_known_paths_are_answered() {
+        for uri in ["/_matrix/client/versions", "/_matrix/key/v2/server"] {
+            for method in ["GET", "HEAD"] {
+                assert_eq!(answer(method, uri).status(), StatusCode::OK, "{method} {uri}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_known_path_under_another_method_is_405_and_the_rest_is_404() {
+        for (method, uri) in [
+            ("POST", "/_matrix/client/versions"),
+            ("PUT", "/_matrix/key/v2/server"),
+            ("PUT", "/_matrix/client/v3/directory/room/%23a:us.example"),
+            ("DELETE", "/_matrix/client/v3/publicRooms"),
+        ] {
+            assert_eq!(answer(method, uri).status(), StatusCode::METHOD_NOT_ALLOWED, "{method} {uri}");
+        }
+        for (method, uri) in [
+            ("GET", "/"),
+            ("GET", "/_matrix/client/versions/"),
+            ("GET", "/_matrix/client/v1/media/download/them.example/a"),
+            ("CONNECT", "them.example:443"),
+            ("GET", "/metrics"),
+            ("GET", "/v1/status"),
+        ] {
+            assert_eq!(answer(method, uri).status(), StatusCode::NOT_FOUND, "{method} {uri}");
+        }
+    }
+
+    #[test]
+    fn every_answer_is_json_that_a_browser_page_may_read() {
+        for (method, uri) in [("GET", "/_matrix/client/versions"), ("POST", "/_matrix/client/versions"), ("GET", "/")] {
+            let answer = answer(method, uri);
+            for (name, value) in [
+                ("content-type", "application/json"),
+                ("access-control-allow-origin", "*"),
+                ("access-control-expose-headers", "Retry-After"),
+                ("x-content-type-options", "nosniff"),
+            ] {
+                assert_eq!(answer.headers()[name], value, "{method} {uri}");
+            }
+        }
+    }
+
+    #[test]
+    fn options_is_answered_on_any_path_and_nothing_else_is_a_preflight() {
+        let answer = Router::preflight(&request("OPTIONS", "/anything")).unwrap();
+        assert!(answer.status().is_success());
+        assert_eq!(answer.headers()["access-control-allow-origin"], "*");
+        assert!(Router::preflight(&request("GET", "/anything")).is_none());
+    }
+}
