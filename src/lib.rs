@@ -1,4 +1,42 @@
 //! Keeps the calls a Matrix homeserver makes *to other servers* from harming either side.
+//!
+//! A homeserver answers some requests by calling another one: a remote room list, a remote alias. Anyone may send those
+//! without an account, to a server of their choosing, and a peer that accepts and never answers pins a request thread.
+//! Here at most half a request pool is ever out on such an errand, one call per client, under one deadline, and the next
+//! one is refused at once.
+//!
+//! ```text
+//!  client request                                                                            response
+//!    │                                                                                          ▲
+//!    ▼                                                                                          │
+//!  route ─► own server? ─► cached? ─► client key ─► SLOT + DEADLINE ─► discovery ─► signed call ─► bounded body
+//!  (pure)   answer here    answer here  (pure)      429 here          └───────── 502/504 here ─────────┘
+//!           nothing looked up, nothing dialled, nothing waited for    every await is cut by the one deadline
+//! ```
+//!
+//! **The proof is a type.** An outbound call takes an [`Admitted`] by value, and only [`Admission::admit`] makes one. The
+//! slot moves into the call and lives exactly as long as the call does.
+//!
+//! # Where to begin
+//!
+//! | you have | take |
+//! |---|---|
+//! | a federation client of your own | [`Admission`] and [`Admitted::run`]: one slot and one deadline around your whole call |
+//! | a client, but no guard against inside addresses | the [`outbound`] module's `AddressPolicy` and `Discovery` too |
+//! | a homeserver with a synchronous request pool | [`Portcullis::handle_blocking`], or its two halves under your lock |
+//! | an asynchronous homeserver | [`Portcullis::handle`] |
+//!
+//! # Features
+//!
+//! `outbound` (discovery, signed calls, the directory routes), `gate` (the place of the load gate; empty in this release)
+//! and `server` (the reference homeserver and the binary) are on by default. Without any of them the crate is admission
+//! and deadline alone, with neither an HTTP client nor a resolver in the tree.
+//!
+//! # What this crate does not do
+//!
+//! It bounds concurrency, not rate: a limit of lookups per minute is the homeserver's. It does not know who a client is
+//! beyond an address, so a botnet can fill the caps; it cannot take more than the caps. It fetches no remote media yet.
+//! A panic inside a call gives its slot back only where panics unwind (`panic = "unwind"`).
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod admission;

@@ -3,6 +3,7 @@
 //! It answers on a socket of its own, to GET alone, without CORS, and only under a Host that cannot be rebound: a page in
 //! the operator's browser whose name was made to point here gets nothing.
 
+use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 use std::str::FromStr as _;
 
@@ -11,41 +12,28 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header
 use serde::Serialize;
 
 use super::listener::{BadRequest, Handler};
-use crate::admission::{Admission, RefusedCounts};
 use crate::outbound::BoxFuture;
 use crate::proxy::answer::ResponseBody;
+use crate::status::Status;
 
 /// Answers `/healthz` and `/v1/status`.
-#[derive(Clone, Debug)]
 pub struct Admin {
-    admission: Admission,
+    snapshot: Box<dyn Fn() -> Status + Send + Sync>,
 }
 
 /// `/v1/status`.
 #[derive(Debug, Serialize)]
-struct Status {
-    budgets: Budgets,
+struct Shown {
+    #[serde(flatten)]
+    status: Status,
     homeservers: [(); 0],
 }
 
-#[derive(Debug, Serialize)]
-struct Budgets {
-    directory: BudgetStatus,
-}
-
-#[derive(Debug, Serialize)]
-struct BudgetStatus {
-    in_flight: usize,
-    cap: usize,
-    per_client: usize,
-    refused: RefusedCounts,
-}
-
 impl Admin {
-    /// Shows what goes through this door.
+    /// Shows what `snapshot` counts.
     #[must_use]
-    pub fn new(admission: Admission) -> Self {
-        Self { admission }
+    pub fn new(snapshot: impl Fn() -> Status + Send + Sync + 'static) -> Self {
+        Self { snapshot: Box::new(snapshot) }
     }
 
     fn answer(&self, request: &Request<Bytes>) -> Response<ResponseBody> {
@@ -65,17 +53,16 @@ impl Admin {
     }
 
     fn status(&self) -> Response<ResponseBody> {
-        let budget = self.admission.budget();
-        let directory = BudgetStatus {
-            in_flight: budget.in_flight(),
-            cap: budget.global_cap(),
-            per_client: budget.per_key_cap(),
-            refused: self.admission.refused(),
-        };
-        match serde_json::to_vec(&Status { budgets: Budgets { directory }, homeservers: [] }) {
+        match serde_json::to_vec(&Shown { status: (self.snapshot)(), homeservers: [] }) {
             Ok(body) => with_type(StatusCode::OK, "application/json", body),
             Err(_) => plain(StatusCode::INTERNAL_SERVER_ERROR, "no status"),
         }
+    }
+}
+
+impl fmt::Debug for Admin {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Admin").finish_non_exhaustive()
     }
 }
 
@@ -128,10 +115,22 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::admission::{ClientKey, ClientOutboundProxyPolicy, OutboundRoute};
+    use crate::admission::{Admission, ClientKey, ClientOutboundProxyPolicy, OutboundRoute};
+    use crate::status::{BudgetStatus, Budgets, WorkerStatus};
+
+    fn door() -> Admission {
+        Admission::new("us.example".parse().unwrap(), ClientOutboundProxyPolicy::for_pool(8))
+    }
+
+    fn admin_of(door: Admission) -> Admin {
+        Admin::new(move || Status {
+            budgets: Budgets { directory: BudgetStatus::of(&door) },
+            federation_worker: WorkerStatus { overruns: 0 },
+        })
+    }
 
     fn admin() -> Admin {
-        Admin::new(Admission::new("us.example".parse().unwrap(), ClientOutboundProxyPolicy::for_pool(8)))
+        admin_of(door())
     }
 
     fn ask(admin: &Admin, method: &str, path: &str, host: &str) -> Response<ResponseBody> {
@@ -149,13 +148,21 @@ mod tests {
 
     #[test]
     fn status_shows_what_is_in_flight_and_what_was_refused() {
-        let admin = admin();
+        let door = door();
+        let admin = admin_of(door.clone());
         let uri = "/_matrix/client/v3/publicRooms?server=them.example".parse().unwrap();
         let route = OutboundRoute::classify(&Method::GET, &uri).unwrap().unwrap();
-        let _pass = admin.admission.admit(&ClientKey::shared(), route.clone()).unwrap();
-        assert!(admin.admission.admit(&ClientKey::shared(), route).is_err());
+        let _pass = door.admit(&ClientKey::shared(), route.clone()).unwrap();
+        assert!(door.admit(&ClientKey::shared(), route).is_err());
         let directory = json!({ "in_flight": 1, "cap": 4, "per_client": 1, "refused": { "global": 0, "client": 1 } });
-        assert_eq!(status(&admin), json!({ "budgets": { "directory": directory }, "homeservers": [] }));
+        assert_eq!(
+            status(&admin),
+            json!({
+                "budgets": { "directory": directory },
+                "federation_worker": { "overruns": 0 },
+                "homeservers": [],
+            })
+        );
     }
 
     #[test]

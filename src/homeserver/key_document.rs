@@ -4,6 +4,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 
+use crate::outbound::Ed25519Signer;
 use crate::server_name::ServerName;
 
 /// How long other servers may keep the document. Short enough that a changed key is noticed within a day.
@@ -19,6 +20,20 @@ pub trait KeyDocumentSigner: Send + Sync + 'static {
 
     /// The signature of an object's canonical JSON, in base64 without padding; `None` if it cannot be signed.
     fn sign_object(&self, object: &Value) -> Option<String>;
+}
+
+impl KeyDocumentSigner for Ed25519Signer {
+    fn key_id(&self) -> &str {
+        Self::key_id(self)
+    }
+
+    fn verify_key(&self) -> String {
+        Self::verify_key(self)
+    }
+
+    fn sign_object(&self, object: &Value) -> Option<String> {
+        Self::sign_object(self, object).ok()
+    }
 }
 
 /// The document as of `now` (Matrix v1.19, server-server API, `GET /_matrix/key/v2/server`); `None` if the signer fails.

@@ -7,6 +7,7 @@
 //! ```
 
 pub mod admin;
+pub mod assemble;
 pub mod config;
 pub mod embedded;
 pub mod key_document;

@@ -55,3 +55,72 @@ fn busy() -> Response<ResponseBody> {
     answer.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
     answer
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+    use crate::admission::Admission;
+    use crate::homeserver::config::Config;
+    use crate::homeserver::embedded::EmbeddedHomeserver;
+    use crate::homeserver::key_document::tests::ShowingSigner;
+    use crate::homeserver::router::Router;
+    use crate::homeserver::runtime::DirectoryStep;
+    use crate::proxy::local_view::LocalView;
+
+    /// Has no routes of its own.
+    struct NoDirectory;
+
+    impl DirectoryRoutes for NoDirectory {
+        type Lookup = ();
+
+        fn begin(&self, _: &dyn LocalView, _: IpAddr, _: &Request<Bytes>) -> Option<DirectoryStep<()>> {
+            None
+        }
+
+        fn finish_blocking(&self, (): ()) -> Response<ResponseBody> {
+            unreachable!("nothing was begun")
+        }
+
+        fn admission(&self) -> &Admission {
+            unreachable!("nobody asks")
+        }
+    }
+
+    fn pooled(threads: usize, queued: usize) -> PooledHomeserver<NoDirectory> {
+        let router = Router::new("us.example".parse().unwrap(), Arc::new(ShowingSigner));
+        let state = EmbeddedHomeserver::new(&Config::without_file());
+        let pool = Arc::new(RequestPool::start(threads, queued).unwrap());
+        PooledHomeserver::new(Arc::new(HomeserverRuntime::new(state, NoDirectory, router)), pool)
+    }
+
+    async fn ask(pooled: &PooledHomeserver<NoDirectory>) -> Response<ResponseBody> {
+        let request = Request::get("/_matrix/client/versions").body(Bytes::new()).unwrap();
+        pooled.handle("192.0.2.1".parse().unwrap(), request).await
+    }
+
+    #[tokio::test]
+    async fn a_full_pool_answers_503_at_once_and_recovers() {
+        let pooled = pooled(1, 1);
+        let (started, has_started) = mpsc::channel();
+        let (release, released) = mpsc::channel::<()>();
+        pooled
+            .pool
+            .try_run(move || {
+                started.send(()).unwrap();
+                let _ = released.recv();
+            })
+            .unwrap();
+        has_started.recv().unwrap();
+        pooled.pool.try_run(|| ()).unwrap();
+        let refused = ask(&pooled).await;
+        assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(refused.headers()[header::RETRY_AFTER], "1");
+        assert_eq!(refused.headers()[header::ACCESS_CONTROL_ALLOW_ORIGIN], "*");
+        drop(release);
+        while ask(&pooled).await.status() != StatusCode::OK {
+            tokio::task::yield_now().await;
+        }
+    }
+}

@@ -35,6 +35,8 @@ struct Shared {
 struct Queue {
     jobs: VecDeque<Job>,
     open: bool,
+    /// Threads that wait for a job.
+    idle: usize,
 }
 
 /// The pool takes no job now. Nothing was done.
@@ -47,7 +49,7 @@ impl RequestPool {
     ///
     /// *Errors:* the system gives no thread; those already started are stopped again. *Panics:* never.
     pub fn start(threads: usize, max_queued: usize) -> io::Result<Self> {
-        let queue = Mutex::new(Queue { jobs: VecDeque::with_capacity(max_queued), open: true });
+        let queue = Mutex::new(Queue { jobs: VecDeque::with_capacity(max_queued), open: true, idle: 0 });
         let shared = Arc::new(Shared { queue, work_or_end: Condvar::new(), max_queued, panicked: AtomicU64::new(0) });
         let mut pool = Self { shared, threads: Vec::with_capacity(threads) };
         for index in 0..threads {
@@ -70,6 +72,12 @@ impl RequestPool {
         drop(queue);
         self.shared.work_or_end.notify_one();
         Ok(())
+    }
+
+    /// How many threads are alive and wait for a job.
+    #[must_use]
+    pub fn idle_threads(&self) -> usize {
+        self.shared.queue.lock().idle
     }
 
     /// How many jobs panicked so far.
@@ -120,14 +128,20 @@ impl Shared {
             if !queue.open {
                 return None;
             }
+            queue.idle = queue.idle.saturating_add(1);
             self.work_or_end.wait(&mut queue);
+            queue.idle = queue.idle.saturating_sub(1);
         }
     }
 }
 
 impl std::fmt::Debug for Queue {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.debug_struct("Queue").field("waiting", &self.jobs.len()).field("open", &self.open).finish()
+        out.debug_struct("Queue")
+            .field("waiting", &self.jobs.len())
+            .field("open", &self.open)
+            .field("idle", &self.idle)
+            .finish()
     }
 }
 

@@ -130,6 +130,11 @@ impl<D: DirectoryRoutes> HomeserverRuntime<D> {
         self.directory.admission()
     }
 
+    /// The routes that may leave the server.
+    pub fn directory(&self) -> &D {
+        &self.directory
+    }
+
     /// How many handlers panicked so far.
     pub fn panicked(&self) -> u64 {
         self.panicked.load(Ordering::Relaxed)

@@ -14,11 +14,12 @@ mod tests;
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use ipnet::IpNet;
 
 pub use self::reader::ConfigError;
-use crate::admission::{Ipv6ClientPrefix, RemoteTimeout};
+use crate::admission::Ipv6ClientPrefix;
 use crate::limits::DEFAULT_REQUEST_THREADS;
 use crate::proxy::local_view::ListedRoom;
 use crate::server_name::ServerName;
@@ -102,8 +103,8 @@ pub struct MediaConfig {
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct FederationConfig {
-    /// Shortens the deadlines, never lengthens them.
-    pub remote_timeout: Option<RemoteTimeout>,
+    /// Shortens the deadlines, never lengthens them. Never zero.
+    pub remote_timeout: Option<Duration>,
     /// Whether lookups at other servers need an access token.
     pub require_token_for_remote: bool,
     /// Certificates added to the usual roots.

@@ -337,7 +337,7 @@ fn d13_a_call_that_never_yields_is_a_timeout_for_the_client_and_keeps_its_slot()
     let let_go = Arc::new(AtomicBool::new(false));
     let held = Arc::clone(&let_go);
     let remote = FakeRemote::new(move |_| Does::BlockUntil(Arc::clone(&held)));
-    let portcullis = builder(2, &remote).remote_timeout(Duration::from_millis(1)).build().unwrap();
+    let portcullis = builder(2, &remote).remote_timeout(Duration::from_millis(500)).build().unwrap();
     let response = portcullis.handle_blocking(&Home, address(1), &list_of("r.example")).unwrap();
     assert_eq!(response.status(), 504);
     let status = portcullis.status();

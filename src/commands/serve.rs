@@ -1,0 +1,141 @@
+//! `portcullis serve`: the reference homeserver, from the configuration to the last answer.
+
+use std::io::{self, IsTerminal as _};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use portcullis::homeserver::admin::Admin;
+use portcullis::homeserver::assemble::{Assembled, assemble};
+use portcullis::homeserver::config::{Config, LogConfig, LogFormat, LogLevel};
+use portcullis::homeserver::listener::{Listener, ListenerLimits};
+use tokio::sync::watch;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
+
+use super::{DONE, Trouble, configuration, say, status, tell};
+
+/// Threads that drive the listeners' sockets. They never wait for another server.
+const LISTENER_THREADS: usize = 2;
+
+pub(crate) fn run(file: Option<&Path>) -> ExitCode {
+    status(serve(file))
+}
+
+fn serve(file: Option<&Path>) -> Result<u8, Trouble> {
+    let config = configuration(file)?;
+    start_logging(config.log);
+    if file.is_some() {
+        for warning in config.warnings() {
+            tracing::warn!(target: "portcullis::config", "{warning}");
+        }
+    } else {
+        tell(&format!(
+            "no configuration: serving the empty homeserver {} with a throw-away key; remote lookups are on",
+            config.server_name
+        ));
+    }
+    let assembled = assemble(&config)?;
+    let clients = bind("listen", config.listen)?;
+    let operator = bind("admin_listen", config.admin_listen)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(LISTENER_THREADS)
+        .thread_name("listener")
+        .enable_all()
+        .build()?;
+    runtime.block_on(listen(clients, operator, &config, &assembled))?;
+    // The threads end before the process does: what was taken on is finished.
+    drop(runtime);
+    drop(assembled);
+    Ok(DONE)
+}
+
+fn bind(key: &str, address: SocketAddr) -> Result<Listener, Trouble> {
+    Listener::bind(address).map_err(|error| format!("{key}: cannot listen on {address}: {error}").into())
+}
+
+/// Serves both sockets until the first signal and its drain, or until the second signal.
+async fn listen(clients: Listener, operator: Listener, config: &Config, assembled: &Assembled) -> io::Result<()> {
+    let mut signals = Signals::listen()?;
+    let (stop, stopping) = watch::channel(false);
+    let until_stopped = |mut stopping: watch::Receiver<bool>| async move {
+        // The sender's end would mean the same.
+        drop(stopping.wait_for(|stop| *stop).await);
+    };
+    let listening = format!("listening on {}, admin on {}", clients.local_addr(), operator.local_addr());
+    let shown = Arc::clone(&assembled.runtime);
+    let admin = Arc::new(Admin::new(move || shown.directory().status()));
+    let clients = clients.serve(assembled.handler(), assembled.limits.clone(), until_stopped(stopping.clone()));
+    let operator = operator.serve(admin, ListenerLimits::default(), until_stopped(stopping));
+    say(&listening);
+    tracing::info!(target: "portcullis::serve", server_name = %config.server_name, "{listening}");
+    let served = async { tokio::try_join!(clients, operator).map(drop) };
+    tokio::select! {
+        ended = served => ended,
+        () = async {
+            signals.next().await;
+            tracing::info!(target: "portcullis::serve", "stopping: requests in flight are answered first");
+            stop.send_replace(true);
+            signals.next().await;
+            // Somebody is in a hurry: the calls are cut short, so that their threads end.
+            assembled.runtime.directory().drain(Duration::ZERO).await;
+        } => Ok(()),
+    }
+}
+
+/// SIGTERM and SIGINT.
+struct Signals {
+    #[cfg(unix)]
+    terminate: tokio::signal::unix::Signal,
+    #[cfg(unix)]
+    interrupt: tokio::signal::unix::Signal,
+}
+
+impl Signals {
+    #[cfg(unix)]
+    fn listen() -> io::Result<Self> {
+        use tokio::signal::unix::{SignalKind, signal};
+        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+    }
+
+    #[cfg(unix)]
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+
+    #[cfg(not(unix))]
+    fn listen() -> io::Result<Self> {
+        Ok(Self {})
+    }
+
+    #[cfg(not(unix))]
+    async fn next(&mut self) {
+        drop(tokio::signal::ctrl_c().await);
+    }
+}
+
+/// Log lines go to standard error. What libraries say counts from "warn" on.
+fn start_logging(log: LogConfig) {
+    let level = match log.level {
+        LogLevel::Off => LevelFilter::OFF,
+        LogLevel::Error => LevelFilter::ERROR,
+        LogLevel::Warn => LevelFilter::WARN,
+        LogLevel::Info => LevelFilter::INFO,
+        LogLevel::Debug => LevelFilter::DEBUG,
+        LogLevel::Trace => LevelFilter::TRACE,
+    };
+    let filter = Targets::new().with_default(level.min(LevelFilter::WARN)).with_target("portcullis", level);
+    let registry = tracing_subscriber::registry().with(filter);
+    let lines = tracing_subscriber::fmt::layer().with_ansi(io::stderr().is_terminal()).with_writer(io::stderr);
+    // Only a second start in one process could fail here, and then the first one's lines go on.
+    drop(match log.format {
+        LogFormat::Text => registry.with(lines).try_init(),
+        LogFormat::Json => registry.with(lines.json()).try_init(),
+    });
+}

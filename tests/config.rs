@@ -1,0 +1,44 @@
+//! The configuration file as an operator meets it: read from disk, told about in full.
+#![cfg(feature = "server")]
+#![expect(clippy::unwrap_used, reason = "a helper outside a test function is test code all the same")]
+
+use std::fs;
+use std::path::PathBuf;
+
+use portcullis::homeserver::config::{Config, ConfigProblem, SigningKeySource};
+
+fn file(name: &str, text: impl AsRef<[u8]>) -> PathBuf {
+    let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("config");
+    fs::create_dir_all(&directory).unwrap();
+    let path = directory.join(name);
+    fs::write(&path, text).unwrap();
+    path
+}
+
+#[test]
+fn a_relative_path_in_a_file_starts_at_the_file() {
+    let path = file("relative.toml", "server_name = \"us.example\"\nsigning_key = \"keys/ours\"\n");
+    let config = Config::read(&path).unwrap();
+    assert_eq!(config.signing_key, SigningKeySource::File(path.parent().unwrap().join("keys/ours")));
+}
+
+#[test]
+fn every_mistake_is_one_line_with_file_line_and_key() {
+    let path = file("mistakes.toml", "server_name = \"us.example\"\nrequest_threads = 1\n\n[log]\nlevel = \"loud\"\n");
+    let told = Config::read(&path).unwrap_err().to_string();
+    let lines: Vec<&str> = told.lines().collect();
+    let file = path.display();
+    assert_eq!(lines.len(), 3, "{told}");
+    assert!(lines[0].starts_with(&format!("{file}:2: request_threads: a pool of 1 ")), "{told}");
+    assert!(lines[1].starts_with(&format!("{file}:5: log.level: \"loud\" is none of ")), "{told}");
+    assert!(lines[2].starts_with(&format!("{file}: signing_key: this key is missing")), "{told}");
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_one_problem() {
+    for path in [PathBuf::from("/nowhere/portcullis.toml"), file("latin1.toml", b"server_name = \"\xfc\"")] {
+        let problem = Config::read(&path).unwrap_err();
+        assert!(matches!(problem, ConfigProblem::Unreadable { .. }), "{problem}");
+        assert!(problem.to_string().starts_with(&path.display().to_string()));
+    }
+}
