@@ -22,9 +22,9 @@
 //! | you have | take |
 //! |---|---|
 //! | a federation client of your own | [`Admission`] and [`Admitted::run`]: one slot and one deadline around your whole call |
-//! | a client, but no guard against inside addresses | the [`outbound`] module's `AddressPolicy` and `Discovery` too |
-//! | a homeserver with a synchronous request pool | [`Portcullis::handle_blocking`], or its two halves under your lock |
-//! | an asynchronous homeserver | [`Portcullis::handle`] |
+//! | a client, but no guard against inside addresses | the `outbound` module's `AddressPolicy` and `Discovery` too |
+//! | a homeserver with a synchronous request pool | `Portcullis::handle_blocking`, or its two halves under your lock |
+//! | an asynchronous homeserver | `Portcullis::handle` |
 //!
 //! # Features
 //!
