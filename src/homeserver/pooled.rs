@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::{HeaderValue, Request, Response, StatusCode, header};
+use http::{Request, Response};
 use tokio::sync::oneshot;
 
 use super::listener::Handler;
@@ -12,7 +12,8 @@ use super::request_pool::RequestPool;
 use super::runtime::{DirectoryRoutes, HomeserverRuntime};
 use crate::outbound::BoxFuture;
 use crate::portcullis::Portcullis;
-use crate::proxy::answer::{self, ResponseBody};
+use crate::proxy::answer::ResponseBody;
+use crate::proxy::answer::homeserver::busy;
 
 /// How many requests may wait per request thread. At most half the threads can be held by remote lookups, and what the
 /// other half does takes microseconds: a queue this long is a fraction of a second. *Worst case:* 16 times the pool, each
@@ -50,15 +51,11 @@ impl<D: DirectoryRoutes> Handler for PooledHomeserver<D> {
     }
 }
 
-fn busy() -> Response<ResponseBody> {
-    let mut answer = answer::error(StatusCode::SERVICE_UNAVAILABLE, "M_UNKNOWN", "The server is busy");
-    answer.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
-    answer
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::mpsc;
+
+    use http::{StatusCode, header};
 
     use super::*;
     use crate::admission::Admission;

@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use bytes::Bytes;
-use http::{Method, Request, Response, StatusCode};
+use http::{Method, Request, Response};
 use serde_json::json;
 
 use super::key_document::{KeyDocumentSigner, key_document};
 use crate::admission::ClientPath;
-use crate::proxy::answer::{self, ResponseBody};
+use crate::proxy::answer::{self, ResponseBody, homeserver};
 use crate::server_name::ServerName;
 
 /// Versions of the specification whose directory routes are answered as they say.
@@ -47,16 +47,16 @@ impl Router {
         let reads = *request.method() == Method::GET || *request.method() == Method::HEAD;
         match Known::path(request.uri().path()) {
             Some(Known::Versions) if reads => {
-                answer::json(StatusCode::OK, &json!({ "versions": VERSIONS, "unstable_features": {} }))
+                homeserver::content(&json!({ "versions": VERSIONS, "unstable_features": {} }))
             }
             Some(Known::ServerKeys) if reads => {
                 match key_document(&self.server_name, self.signer.as_ref(), SystemTime::now()) {
-                    Some(document) => answer::json(StatusCode::OK, &document),
-                    None => answer::error(StatusCode::INTERNAL_SERVER_ERROR, "M_UNKNOWN", "The key cannot sign"),
+                    Some(document) => homeserver::content(&document),
+                    None => homeserver::internal_fault(),
                 }
             }
-            Some(_) => answer::error(StatusCode::METHOD_NOT_ALLOWED, "M_UNRECOGNIZED", "Unrecognised method"),
-            None => answer::error(StatusCode::NOT_FOUND, "M_UNRECOGNIZED", "Unrecognised request"),
+            Some(_) => homeserver::unrecognised_method(),
+            None => homeserver::unrecognised_path(),
         }
     }
 }
@@ -79,6 +79,8 @@ impl std::fmt::Debug for Router {
 
 #[cfg(test)]
 mod tests {
+    use http::StatusCode;
+
     use super::*;
     use crate::homeserver::key_document::tests::ShowingSigner;
 

@@ -12,7 +12,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
-use http::{Request, Response, StatusCode};
+use http::{Request, Response};
 use parking_lot::{Mutex, MutexGuard};
 
 use super::embedded::EmbeddedHomeserver;
@@ -94,7 +94,7 @@ impl<D: DirectoryRoutes> HomeserverRuntime<D> {
         catch_unwind(AssertUnwindSafe(|| self.answer(peer, request))).unwrap_or_else(|_| {
             self.panicked.fetch_add(1, Ordering::Relaxed);
             tracing::error!(target: "portcullis::homeserver", "a request handler panicked");
-            answer::error(StatusCode::INTERNAL_SERVER_ERROR, "M_UNKNOWN", "Internal server error")
+            answer::homeserver::internal_fault()
         })
     }
 
@@ -170,6 +170,8 @@ mod tests {
     use std::sync::Arc;
     use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
     use std::time::Duration;
+
+    use http::StatusCode;
 
     use super::*;
     use crate::admission::{Admitted, OutboundRoute};

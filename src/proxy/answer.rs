@@ -1,4 +1,4 @@
-//! The one table from outcome to answer: the only file that knows HTTP statuses and errcodes.
+//! The one table from outcome to answer: the only module that knows HTTP statuses and errcodes.
 //!
 //! A client must be able to tell "slow down" from "it is broken over there" from "you asked for nonsense", and must never
 //! learn from us what a stranger's server or our resolver said. So every text here is fixed, every answer is JSON, and
@@ -15,7 +15,7 @@
 //! | the body is not JSON, or not of the right form | 400 | `M_NOT_JSON`, `M_BAD_JSON` |
 //! | a token is missing, or nobody's | 401 | `M_MISSING_TOKEN`, `M_UNKNOWN_TOKEN` |
 //!
-//! Never 500, and never a 401 of the peer's: a client would log its user out.
+//! A failed call is never a 500, and never the peer's 401: a client would log its user out.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -276,6 +276,9 @@ mod lookups {
         }
     }
 }
+
+#[cfg(feature = "server")]
+pub(crate) mod homeserver;
 
 #[cfg(feature = "outbound")]
 pub(crate) use lookups::{alias, judge_alias, judge_room_list, knows_no_post, lookup, preflight, room_list, stopping};

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Request, Response, StatusCode};
+use http::{Request, Response};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
@@ -30,7 +30,8 @@ use self::connection::Shared;
 pub use self::limits::ListenerLimits;
 use self::places::ConnectionPlaces;
 use crate::outbound::BoxFuture;
-use crate::proxy::answer::{self, ResponseBody};
+use crate::proxy::answer::ResponseBody;
+pub use crate::proxy::answer::homeserver::BadRequest;
 
 /// How long no connection is taken once the system gave none, for want of descriptors, say.
 const AFTER_FAILED_ACCEPT: Duration = Duration::from_millis(100);
@@ -50,36 +51,7 @@ pub trait Handler: Send + Sync + 'static {
 
     /// What to say to a request that is not handed on.
     fn refuse(&self, problem: BadRequest) -> Response<ResponseBody> {
-        let (status, errcode) = match problem {
-            BadRequest::Host | BadRequest::Body => (StatusCode::BAD_REQUEST, "M_UNKNOWN"),
-            BadRequest::BodyTooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "M_TOO_LARGE"),
-            BadRequest::BodyTooSlow => (StatusCode::REQUEST_TIMEOUT, "M_UNKNOWN"),
-        };
-        answer::error(status, errcode, problem.as_text())
-    }
-}
-
-/// Why a request is not handed on. The connection is closed after the answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum BadRequest {
-    /// No `Host`, an empty one, or several.
-    Host,
-    /// The body is larger than allowed.
-    BodyTooLarge,
-    /// The body did not come in time.
-    BodyTooSlow,
-    /// The body ended early or is garbled.
-    Body,
-}
-
-impl BadRequest {
-    fn as_text(self) -> &'static str {
-        match self {
-            Self::Host => "Exactly one Host header is needed",
-            Self::BodyTooLarge => "The request body is too large",
-            Self::BodyTooSlow => "The request body did not come in time",
-            Self::Body => "The request body could not be read",
-        }
+        problem.into_response()
     }
 }
 
