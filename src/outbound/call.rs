@@ -99,6 +99,36 @@ impl FederationClient {
     }
 
     /// Opens a call to the pass's destination. Takes the pass by value: without one there is no call.
+    ///
+    /// *Panics:* never. *Blocking:* no; nothing is looked up before the first request.
+    ///
+    /// ```
+    /// # use portcullis::outbound::{CallError, Endpoint, FederationClient, RemoteReply};
+    /// # use portcullis::{Admitted, RoomAlias};
+    /// async fn ask(client: &FederationClient, pass: Admitted, alias: &RoomAlias) -> Result<RemoteReply, CallError> {
+    ///     client.open(pass).request(&Endpoint::query_directory(alias)).await
+    /// }
+    /// ```
+    ///
+    /// A route that forgets the budget has nothing to open a call with:
+    ///
+    /// ```compile_fail,E0061
+    /// # use portcullis::outbound::{CallError, Endpoint, FederationClient, RemoteReply};
+    /// # use portcullis::RoomAlias;
+    /// async fn ask(client: &FederationClient, alias: &RoomAlias) -> Result<RemoteReply, CallError> {
+    ///     client.open().request(&Endpoint::query_directory(alias)).await
+    /// }
+    /// ```
+    ///
+    /// And a pass that was used is gone:
+    ///
+    /// ```compile_fail,E0382
+    /// # use portcullis::outbound::{FederationCall, FederationClient};
+    /// # use portcullis::Admitted;
+    /// fn twice(client: &FederationClient, pass: Admitted) -> (FederationCall, FederationCall) {
+    ///     (client.open(pass), client.open(pass))
+    /// }
+    /// ```
     pub fn open(&self, pass: Admitted) -> FederationCall {
         FederationCall { client: self.clone(), pass, found: None, asked_afresh: false }
     }
