@@ -148,8 +148,12 @@ impl std::fmt::Debug for Queue {
 #[cfg(test)]
 mod tests {
     use std::sync::mpsc;
+    use std::time::Duration;
 
     use super::*;
+
+    /// Only a test that fails waits this long.
+    const LONG: Duration = Duration::from_secs(20);
 
     #[test]
     fn jobs_run_on_named_threads() {
@@ -182,7 +186,7 @@ mod tests {
         let (say, hear) = mpsc::channel();
         pool.try_run(|| panic!("on purpose")).unwrap();
         pool.try_run(move || say.send(()).unwrap()).unwrap();
-        hear.recv().unwrap();
+        hear.recv_timeout(LONG).expect("the thread is gone");
         assert_eq!(pool.panicked(), 1);
     }
 
