@@ -45,6 +45,8 @@ pub(super) struct Mistakes<'a> {
 /// One table of the file, with its key as the operator sees it.
 pub(super) struct Section<'a> {
     prefix: String,
+    /// Where it begins; `None` for the file itself and for what is not there.
+    at: Option<Range<usize>>,
     table: Option<&'a DeTable<'a>>,
     known: Vec<&'static str>,
 }
@@ -58,7 +60,11 @@ impl<'a> Mistakes<'a> {
     pub(super) fn note_syntax(&mut self, errors: impl IntoIterator<Item = toml::de::Error>) {
         for error in errors {
             self.torn = true;
-            self.note(error.span(), "", error.message().lines().collect::<Vec<_>>().join(" "));
+            self.note(
+                error.span().or_else(|| first_without_a_place(self.text)),
+                "",
+                error.message().lines().collect::<Vec<_>>().join(" "),
+            );
         }
     }
 
@@ -80,7 +86,7 @@ impl<'a> Mistakes<'a> {
 
 impl<'a> Section<'a> {
     pub(super) fn root(table: &'a DeTable<'a>) -> Self {
-        Self { prefix: String::new(), table: Some(table), known: Vec::new() }
+        Self { prefix: String::new(), at: None, table: Some(table), known: Vec::new() }
     }
 
     /// The key with its tables.
@@ -91,26 +97,31 @@ impl<'a> Section<'a> {
     /// A table inside this one; an absent one reads as empty.
     pub(super) fn section(&mut self, key: &'static str, mistakes: &mut Mistakes<'_>) -> Self {
         let prefix = self.path(key);
-        let table = self.look_up(key).and_then(|(span, value)| {
+        let found = self.look_up(key);
+        let at = found.as_ref().map(|(span, _)| span.clone());
+        let table = found.and_then(|(span, value)| {
             value.as_table().or_else(|| {
                 mistakes.note(Some(span), &prefix, format!("this is a table: write [{prefix}]"));
                 None
             })
         });
-        Self { prefix, table, known: Vec::new() }
+        Self { prefix, at, table, known: Vec::new() }
     }
 
     /// Every `[[key]]` table.
     pub(super) fn sections(&mut self, key: &'static str, mistakes: &mut Mistakes<'_>) -> Vec<Self> {
         let prefix = self.path(key);
         let Some((span, value)) = self.look_up(key) else { return Vec::new() };
-        let tables: Option<Vec<_>> =
-            value.as_array().and_then(|array| array.iter().map(|item| item.get_ref().as_table()).collect());
+        let tables: Option<Vec<_>> = value
+            .as_array()
+            .and_then(|array| array.iter().map(|item| Some((item.span(), item.get_ref().as_table()?))).collect());
         let Some(tables) = tables else {
             mistakes.note(Some(span), &prefix, format!("these are tables: write [[{prefix}]]"));
             return Vec::new();
         };
-        tables.into_iter().map(|table| Self { prefix: prefix.clone(), table: Some(table), known: Vec::new() }).collect()
+        let section =
+            |(span, table)| Self { prefix: prefix.clone(), at: Some(span), table: Some(table), known: Vec::new() };
+        tables.into_iter().map(section).collect()
     }
 
     /// The value of `key` as `read` understands it; `None` if it is absent or wrong, and then the mistake is noted.
@@ -183,12 +194,22 @@ impl<'a> Section<'a> {
         Some((value.span(), value.get_ref()))
     }
 
+    /// Its first key or, if it has none, where it begins: of several tables of one name, that is the one to look at.
     fn line(&self) -> Option<Range<usize>> {
-        if self.prefix.is_empty() {
-            return None;
-        }
-        self.table?.keys().map(toml::Spanned::span).min_by_key(|span| span.start)
+        let at = self.at.clone()?;
+        Some(self.table?.keys().map(toml::Spanned::span).min_by_key(|span| span.start).unwrap_or(at))
     }
+}
+
+/// The parser does not say where a key of too many parts stands: it is in the first line with which the text up to there
+/// has such an error.
+fn first_without_a_place(text: &str) -> Option<Range<usize>> {
+    let ends: Vec<usize> = text.match_indices('\n').map(|(at, _)| at).chain([text.len()]).collect();
+    let line = ends.partition_point(|end| {
+        let (_, errors) = DeTable::parse_recoverable(text.get(..*end).unwrap_or(text));
+        errors.iter().all(|error| error.span().is_some())
+    });
+    ends.get(line).map(|end| *end..*end)
 }
 
 pub(super) fn text<'v>(value: &'v DeValue<'_>) -> Result<&'v str, String> {

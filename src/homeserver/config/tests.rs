@@ -227,3 +227,12 @@ fn without_a_file_the_name_is_one_that_cannot_exist_elsewhere() {
     assert_eq!(config.server_name.as_str(), "portcullis.localhost");
     assert_eq!(config.signing_key, SigningKeySource::ThrowAway);
 }
+
+#[test]
+fn an_empty_table_and_a_key_of_too_many_parts_have_a_line_too() {
+    let told = mistakes("[[rooms]]\nroom_id = \"!a\"\n[[rooms]]\n[[tokens]]\n");
+    assert!(told.iter().any(|told| told.starts_with("p.toml:5: rooms.room_id: ")), "{told:?}");
+    assert!(told.iter().any(|told| told.starts_with("p.toml:6: tokens.token: ")), "{told:?}");
+    let told = mistakes(&format!("{} = 1\nlisten = 1\n", ["a"; 200].join(".")));
+    assert!(told[0].starts_with("p.toml:3: recursion limit"), "{told:?}");
+}
