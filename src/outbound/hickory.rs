@@ -45,7 +45,7 @@ struct Shared {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Family {
+pub(crate) enum Family {
     V4,
     V6,
 }
@@ -137,7 +137,7 @@ impl Resolve for HickoryResolver {
         deadline: OutboundDeadline,
     ) -> BoxFuture<'a, Result<Vec<SrvRecord>, DnsError>> {
         Box::pin(async move {
-            let look_up = || self.shared.look_up_service(service, name);
+            let look_up = || look_up_service(self.shared.as_ref(), service, name);
             let records = self.shared.services.answer((service, name.clone()), deadline, look_up).await?;
             Ok(records.to_vec())
         })
@@ -193,63 +193,13 @@ impl Shared {
         name: &DnsName,
         deadline: OutboundDeadline,
     ) -> Result<Arc<[IpAddr]>, DnsError> {
-        self.addresses.answer((family, name.clone()), deadline, || self.look_up_family(family, name)).await
+        self.addresses.answer((family, name.clone()), deadline, || look_up_family(self, family, name)).await
     }
+}
 
-    async fn look_up_family(&self, family: Family, name: &DnsName) -> Looked<IpAddr> {
-        let kind = match family {
-            Family::V4 => RecordType::A,
-            Family::V6 => RecordType::AAAA,
-        };
-        let (found, ttl) = self.chase(&format!("{name}."), kind).await;
-        let answer = found.map(|records| {
-            let mut addresses = Vec::new();
-            for record in records {
-                let address = match record {
-                    RData::A(v4) => IpAddr::V4(v4.0),
-                    RData::AAAA(v6) => IpAddr::V6(v6.0),
-                    _ => continue,
-                };
-                if !addresses.contains(&address) {
-                    addresses.push(address);
-                }
-            }
-            addresses
-        });
-        Looked { answer, ttl }
-    }
-
-    async fn look_up_service(&self, service: SrvService, name: &DnsName) -> Looked<SrvRecord> {
-        let label = match service {
-            SrvService::MatrixFed => "_matrix-fed",
-            SrvService::Matrix => "_matrix",
-        };
-        let (found, ttl) = self.chase(&format!("{label}._tcp.{name}."), RecordType::SRV).await;
-        let answer = found.map(|records| records.into_iter().filter_map(srv_record).collect());
-        Looked { answer, ttl }
-    }
-
-    /// The records of `kind` at the end of the aliases of `owner`, and the shortest time to live on the way.
-    async fn chase(&self, owner: &str, kind: RecordType) -> (Result<Vec<RData>, DnsError>, Option<Duration>) {
-        // A name over the limit of the DNS (253 characters; server names go up to 255) cannot exist there.
-        let Ok(owner) = Name::from_ascii(owner) else { return (Err(DnsError::NoRecords), None) };
-        let mut chain = Chain::from(&owner);
-        loop {
-            let answers = match self.ask(chain.end(), kind).await {
-                Ok(answers) => answers,
-                Err((error, ttl)) => return (Err(error), ttl.map(|ttl| chain.shorter(ttl))),
-            };
-            match chain.follow(&answers, kind) {
-                Ok(Link::Records(records)) => return (Ok(records), Some(chain.ttl())),
-                Ok(Link::Ask) => {}
-                Ok(Link::Nothing) => return (Err(DnsError::NoRecords), None),
-                Err(error) => return (Err(error), None),
-            }
-        }
-    }
-
+impl Ask for Shared {
     /// One question on the wire. With "no such records" goes the zone's word on how long that holds.
-    async fn ask(&self, name: &Name, kind: RecordType) -> Result<Vec<Record>, (DnsError, Option<Duration>)> {
+    async fn ask(&self, name: &Name, kind: RecordType) -> Asked {
         let query = Query::query(name.clone(), kind);
         match self.servers.lookup(query, DnsRequestOptions::default()).next().await {
             Some(Ok(response)) => Ok(response.into_message().answers),
@@ -260,6 +210,69 @@ impl Shared {
             Some(Err(NetError::Dns(Answered::ResponseCode(ResponseCode::ServFail)))) => Err((DnsError::ServFail, None)),
             Some(Err(NetError::Timeout)) => Err((DnsError::TimedOut, None)),
             Some(Err(_)) | None => Err((DnsError::Failed, None)),
+        }
+    }
+}
+
+/// Puts one question: to the name servers in use, to a script when only the rules are tried.
+pub(crate) trait Ask: Sync {
+    /// The records of the answer, whoever owns them.
+    fn ask(&self, name: &Name, kind: RecordType) -> impl Future<Output = Asked> + Send;
+}
+
+/// The records of an answer, or why there are none and how long that holds.
+pub(crate) type Asked = Result<Vec<Record>, (DnsError, Option<Duration>)>;
+
+/// The addresses of one family, each once.
+pub(crate) async fn look_up_family(servers: &impl Ask, family: Family, name: &DnsName) -> Looked<IpAddr> {
+    let kind = match family {
+        Family::V4 => RecordType::A,
+        Family::V6 => RecordType::AAAA,
+    };
+    let (found, ttl) = chase(servers, &format!("{name}."), kind).await;
+    let answer = found.map(|records| {
+        let mut addresses = Vec::new();
+        for record in records {
+            let address = match record {
+                RData::A(v4) => IpAddr::V4(v4.0),
+                RData::AAAA(v6) => IpAddr::V6(v6.0),
+                _ => continue,
+            };
+            if !addresses.contains(&address) {
+                addresses.push(address);
+            }
+        }
+        addresses
+    });
+    Looked { answer, ttl }
+}
+
+/// The SRV records of a service.
+pub(crate) async fn look_up_service(servers: &impl Ask, service: SrvService, name: &DnsName) -> Looked<SrvRecord> {
+    let label = match service {
+        SrvService::MatrixFed => "_matrix-fed",
+        SrvService::Matrix => "_matrix",
+    };
+    let (found, ttl) = chase(servers, &format!("{label}._tcp.{name}."), RecordType::SRV).await;
+    let answer = found.map(|records| records.into_iter().filter_map(srv_record).collect());
+    Looked { answer, ttl }
+}
+
+/// The records of `kind` at the end of the aliases of `owner`, and the shortest time to live on the way.
+async fn chase(servers: &impl Ask, owner: &str, kind: RecordType) -> (Result<Vec<RData>, DnsError>, Option<Duration>) {
+    // A name over the limit of the DNS (253 characters; server names go up to 255) cannot exist there.
+    let Ok(owner) = Name::from_ascii(owner) else { return (Err(DnsError::NoRecords), None) };
+    let mut chain = Chain::from(&owner);
+    loop {
+        let answers = match servers.ask(chain.end(), kind).await {
+            Ok(answers) => answers,
+            Err((error, ttl)) => return (Err(error), ttl.map(|ttl| chain.shorter(ttl))),
+        };
+        match chain.follow(&answers, kind) {
+            Ok(Link::Records(records)) => return (Ok(records), Some(chain.ttl())),
+            Ok(Link::Ask) => {}
+            Ok(Link::Nothing) => return (Err(DnsError::NoRecords), None),
+            Err(error) => return (Err(error), None),
         }
     }
 }

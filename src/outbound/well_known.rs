@@ -4,7 +4,7 @@
 //! other call, and whatever is wrong with the answer means the same, that there is none. A host that drops packets to
 //! port 443 costs one call its share of time; the failure is remembered, so the next call does not wait again.
 
-mod fetch;
+pub(crate) mod fetch;
 mod known;
 mod lifetime;
 mod location;

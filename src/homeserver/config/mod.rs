@@ -175,7 +175,12 @@ impl Config {
         let text = std::fs::read_to_string(path)
             .map_err(|error| ConfigProblem::Unreadable { path: path.to_owned(), error })?;
         let base = path.parent().unwrap_or_else(|| Path::new(""));
-        walk::config(&path.display().to_string(), base, &text).map_err(ConfigProblem::Mistakes)
+        Self::parse(&path.display().to_string(), base, &text).map_err(ConfigProblem::Mistakes)
+    }
+
+    /// Checks the text of `file`, whose relative paths start from `base`.
+    pub(crate) fn parse(file: &str, base: &Path, text: &str) -> Result<Self, Vec<ConfigError>> {
+        walk::config(file, base, text)
     }
 
     /// What `serve` runs with when it is given no file: an empty homeserver with a throw-away key on the usual ports.

@@ -15,6 +15,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -31,8 +32,10 @@ pub(super) struct Shared {
 }
 
 /// Serves a connection until it ends, or until `stopping` turns true and its request in flight is answered.
-pub(super) async fn serve(stream: TcpStream, peer: IpAddr, shared: Arc<Shared>, mut stopping: watch::Receiver<bool>) {
-    set_socket_options(&stream, &shared.limits);
+pub(super) async fn serve<S>(stream: S, peer: IpAddr, shared: Arc<Shared>, mut stopping: watch::Receiver<bool>)
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
     let limits = &shared.limits;
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new())
@@ -61,7 +64,7 @@ pub(super) async fn serve(stream: TcpStream, peer: IpAddr, shared: Arc<Shared>, 
     }
 }
 
-fn set_socket_options(stream: &TcpStream, limits: &ListenerLimits) {
+pub(super) fn set_socket_options(stream: &TcpStream, limits: &ListenerLimits) {
     // Both options only tighten what the limits bound anyway, so a system that refuses them loses no control.
     drop(stream.set_nodelay(true));
     #[cfg(any(target_os = "linux", target_os = "android"))]

@@ -22,6 +22,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Request, Response};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
@@ -53,6 +54,16 @@ pub trait Handler: Send + Sync + 'static {
     fn refuse(&self, problem: BadRequest) -> Response<ResponseBody> {
         problem.into_response()
     }
+}
+
+/// Serves one stream as [`Listener::serve`] serves each of its connections: what a client's bytes can do is tried
+/// without sockets.
+pub(crate) async fn serve_stream<S>(stream: S, peer: IpAddr, handler: Arc<dyn Handler>, limits: ListenerLimits)
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let (_stop, stopping) = watch::channel(false);
+    connection::serve(stream, peer, Arc::new(Shared { handler, limits }), stopping).await;
 }
 
 impl Listener {
@@ -106,6 +117,7 @@ impl Listener {
                 tracing::debug!(target: "portcullis::listener", "connection refused: over a cap");
                 continue;
             };
+            connection::set_socket_options(&stream, &shared.limits);
             let served = connection::serve(stream, peer, Arc::clone(&shared), stopping.clone());
             connections.spawn(async move {
                 served.await;

@@ -23,20 +23,20 @@ use crate::outbound::well_known::location::Target;
 use crate::server_name::{DnsName, Host, ServerName};
 
 /// Fetches well-known files, every hop judged.
-pub(super) struct Fetcher {
-    pub(super) resolver: Arc<dyn Resolve>,
-    pub(super) transport: Arc<dyn Transport>,
-    pub(super) policy: Arc<AddressPolicy>,
+pub(crate) struct Fetcher {
+    pub(crate) resolver: Arc<dyn Resolve>,
+    pub(crate) transport: Arc<dyn Transport>,
+    pub(crate) policy: Arc<AddressPolicy>,
     /// No redirect may lead to it.
-    pub(super) own_host: Host,
-    pub(super) user_agent: HeaderValue,
+    pub(crate) own_host: Host,
+    pub(crate) user_agent: HeaderValue,
 }
 
 /// A valid file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct File {
-    pub(super) server: ServerName,
-    pub(super) lifetime: Duration,
+pub(crate) struct File {
+    pub(crate) server: ServerName,
+    pub(crate) lifetime: Duration,
 }
 
 /// Why there is no valid file. Every one of them means: go on without.
@@ -85,7 +85,7 @@ impl FetchFailure {
 impl Fetcher {
     /// The file of `host`. Ends with `share`: each DNS question takes a quarter of what is left of it, each connect a
     /// third.
-    pub(super) async fn fetch(&self, host: &DnsName, share: OutboundDeadline) -> Result<File, FetchFailure> {
+    pub(crate) async fn fetch(&self, host: &DnsName, share: OutboundDeadline) -> Result<File, FetchFailure> {
         let mut visited = vec![Target::of(host)];
         let mut target = Target::of(host);
         loop {
