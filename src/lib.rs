@@ -44,6 +44,9 @@ mod deadline;
 #[cfg(feature = "outbound")]
 mod federation_worker;
 #[cfg(feature = "server")]
+#[doc(hidden)]
+pub mod fuzzing;
+#[cfg(feature = "server")]
 pub mod homeserver;
 pub mod limits;
 #[cfg(feature = "outbound")]

@@ -41,6 +41,11 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "portcullis",
         ],
     ),
+    // looks into every floor; nobody imports it
+    (
+        "fuzzing",
+        &["limits", "deadline", "server_name", "sync", "admission", "outbound", "proxy", "portcullis", "homeserver"],
+    ),
 ];
 
 /// The edge of the edge: the binary uses the library as any user does.
