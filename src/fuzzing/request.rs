@@ -21,7 +21,7 @@ use crate::homeserver::embedded::EmbeddedHomeserver;
 use crate::homeserver::key_document::KeyDocumentSigner;
 use crate::homeserver::listener::{Handler, ListenerLimits, serve_stream};
 use crate::homeserver::router::Router;
-use crate::limits::{DIRECTORY_DEADLINE, PER_CLIENT_CAP};
+use crate::limits::{DIRECTORY_DEADLINE, MAX_ALIAS_BYTES, PER_CLIENT_CAP};
 use crate::outbound::call::FederationClient;
 use crate::outbound::signing::Ed25519Signer;
 use crate::outbound::{AddressPolicy, BoxFuture, Discovery};
@@ -70,7 +70,7 @@ pub async fn request(input: &[u8]) {
     let clients = sections(parts[0], b"\n&&\n");
     let own_name: ServerName = OWN_NAME.parse().unwrap();
     let world = Script::new(own_name.host().clone(), parts.get(1).copied().unwrap_or_default());
-    let server = Arc::new(Server::facing(&world, &own_name));
+    let server = Arc::new(Server::facing(&world, &own_name, clients.len() == 1));
     join_all(clients.iter().zip(PEERS).map(|(bytes, peer)| connection(&server, bytes, peer.parse().unwrap()))).await;
     assert_eq!(server.portcullis.admission().budget().in_flight(), 0);
     assert_eq!(server.portcullis.admission().budget().tracked_keys(), 0);
@@ -104,6 +104,8 @@ struct Server {
     router: Router,
     world: Arc<Script>,
     own_name: ServerName,
+    /// What the world said last was said to this client.
+    only_client: bool,
 }
 
 /// One connection's view of it.
@@ -113,7 +115,7 @@ struct Client {
 }
 
 impl Server {
-    fn facing(world: &Arc<Script>, own_name: &ServerName) -> Self {
+    fn facing(world: &Arc<Script>, own_name: &ServerName, only_client: bool) -> Self {
         let signer = |name: &ServerName| {
             Ed25519Signer::from_key_file(name.clone(), &format!("ed25519 a_fuzz {}", "A".repeat(43))).unwrap()
         };
@@ -128,7 +130,7 @@ impl Server {
         let config = Config::parse("", std::path::Path::new(""), HOMESERVER).unwrap();
         let router = Router::new(own_name.clone(), Arc::new(PublishedKey(signer(own_name))));
         let homeserver = EmbeddedHomeserver::new(&config);
-        Self { portcullis, homeserver, router, world: Arc::clone(world), own_name: own_name.clone() }
+        Self { portcullis, homeserver, router, world: Arc::clone(world), own_name: own_name.clone(), only_client }
     }
 
     async fn answer(&self, peer: IpAddr, request: &Request<Bytes>) -> Response<ResponseBody> {
@@ -140,7 +142,12 @@ impl Server {
         assert_eq!(self.world.asked(), asked, "the first half asked somebody");
         let lookup = match begun {
             None => return self.router.answer(request),
-            Some(Begun::Answer(answer)) => return answer,
+            Some(Begun::Answer(answer)) => {
+                if let Ok(Some(route)) = OutboundRoute::classify(request.method(), request.uri()) {
+                    self.is_our_own_word(&route, answer.status().as_u16());
+                }
+                return answer;
+            }
             Some(Begun::Call(lookup)) => lookup,
         };
         let budget = self.portcullis.admission().budget();
@@ -153,9 +160,26 @@ impl Server {
             self.world.own_host_was_named();
         }
         let start = Instant::now();
+        let asked = self.world.asked();
         let answer = self.portcullis.finish(*lookup).await;
         assert!(start.elapsed() <= DIRECTORY_DEADLINE + TIMER, "a lookup took {:?}", start.elapsed());
+        let too_large = self.world.said().is_some_and(|said| said.body.len() > MAX_ALIAS_BYTES);
+        if self.only_client && self.world.asked() != asked && matches!(route, OutboundRoute::RoomAlias { .. }) {
+            assert!(!(too_large && answer.status().is_success()), "an answer larger than its limit was taken");
+        }
         answer
+    }
+}
+
+impl Server {
+    /// A request for our own name is answered from our own data, however busy the server is with others.
+    fn is_our_own_word(&self, route: &OutboundRoute, status: u16) {
+        if route.destination().is_same_server(&self.own_name) {
+            match route {
+                OutboundRoute::PublicRooms { .. } => assert!([200, 400, 401].contains(&status), "{status}"),
+                OutboundRoute::RoomAlias { .. } => assert!([200, 404].contains(&status), "{status}"),
+            }
+        }
     }
 }
 

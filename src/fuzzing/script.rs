@@ -7,8 +7,8 @@
 //! ```
 //!
 //! Each question takes the next line. In front of a line may stand `+3 ` (three seconds before the answer), `/3 ` (three
-//! seconds before each piece of the body) and `*9 ` (the body nine times). When the lines are used up, there are no
-//! records, and connections are refused.
+//! seconds before each piece of the body) and `*9 ` (nine pieces of a KiB of blanks after the body, which are still JSON).
+//! When the lines are used up, there are no records, and connections are refused.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
@@ -30,8 +30,10 @@ use crate::outbound::transport::{Attempt, RemoteBody, Transport, TransportError,
 use crate::server_name::{DnsName, Host};
 use crate::sync::Mutex;
 
-/// Most repetitions of a body: enough to pass each limit that a test input can reach.
-const MOST_REPEATS: usize = 300;
+/// Most pieces of blanks: enough to pass the limit of an alias answer, and to be parsed off the async threads.
+const MOST_BLANKS: usize = 300;
+
+const BLANKS: [u8; 1024] = [b' '; 1024];
 
 /// Answers every question from its lines, and keeps to what the two traits promise.
 ///
@@ -64,7 +66,7 @@ struct Line {
     text: String,
     delay: Duration,
     pause: Duration,
-    repeats: usize,
+    blanks: usize,
 }
 
 impl Script {
@@ -96,16 +98,16 @@ impl Script {
 
     fn next(&self) -> Option<Line> {
         let mut text = self.lines.lock().pop_front()?;
-        let mut line = Line { text: String::new(), delay: Duration::ZERO, pause: Duration::ZERO, repeats: 1 };
+        let mut line = Line { text: String::new(), delay: Duration::ZERO, pause: Duration::ZERO, blanks: 0 };
         while let Some((word, _)) = text.split_once(' ') {
-            let Some((mark, Ok(number))) = word.split_at_checked(1).map(|(mark, digits)| (mark, digits.parse::<u8>()))
+            let Some((mark, Ok(number))) = word.split_at_checked(1).map(|(mark, digits)| (mark, digits.parse::<u16>()))
             else {
                 break;
             };
             match mark {
                 "+" => line.delay = Duration::from_secs(number.into()),
                 "/" => line.pause = Duration::from_secs(number.into()),
-                "*" => line.repeats = usize::from(number).min(MOST_REPEATS),
+                "*" => line.blanks = usize::from(number).min(MOST_BLANKS),
                 _ => break,
             }
             text = text.split_off(word.len() + 1);
@@ -144,12 +146,14 @@ impl Script {
         let piece = Bytes::copy_from_slice(fields.next().unwrap_or_default().as_bytes());
         let pause = line.pause;
         let headers = response.headers_ref().cloned().unwrap_or_default();
-        *self.said.lock() = Some(Said { headers, body: piece.repeat(line.repeats) });
-        let pieces =
-            futures_util::stream::iter(std::iter::repeat_n(piece, line.repeats)).then(move |piece| async move {
+        *self.said.lock() = Some(Said { headers, body: [&piece, BLANKS.repeat(line.blanks).as_slice()].concat() });
+        let blanks = std::iter::repeat_n(Bytes::from_static(&BLANKS), line.blanks);
+        let pieces = futures_util::stream::iter(std::iter::once(piece).chain(blanks)).then(move |piece| async move {
+            if !pause.is_zero() {
                 sleep(pause).await;
-                Ok::<_, TransportError>(Frame::data(piece))
-            });
+            }
+            Ok::<_, TransportError>(Frame::data(piece))
+        });
         response.body(StreamBody::new(pieces).boxed_unsync()).ok()
     }
 

@@ -60,12 +60,20 @@ fn round_trip(name: &ServerName) {
     assert!(canonical.is_same_server(name) && name.is_same_server(&canonical));
     assert_eq!(canonical.canonical(), name.canonical());
     assert_eq!(canonical.host(), name.host());
+    // A port has one spelling, so that one server has one name in every budget and cache.
+    assert_eq!(text_after_host(name), name.port().map(|port| format!(":{port}")).unwrap_or_default());
     assert_ne!(name.port(), Some(0));
     let with_port: ServerName = match name.port() {
         Some(_) => name.clone(),
         None => format!("{name}:{}", name.port_or_default()).parse().unwrap_or_else(|_| name.clone()),
     };
     assert!(with_port.is_same_server(name));
+}
+
+fn text_after_host(name: &ServerName) -> &str {
+    let text = name.as_str();
+    let host_ends = text.rfind(']').map_or_else(|| text.find(':').unwrap_or(text.len()), |bracket| bracket + 1);
+    &text[host_ends..]
 }
 
 /// The readers on the way out agree with us on host and port, or read nothing at all.
