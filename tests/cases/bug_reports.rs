@@ -1,0 +1,2 @@
+//! placeholder
+pub(crate) const TESTS: &[(&str, fn())] = &[];

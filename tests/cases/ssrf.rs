@@ -1,0 +1,415 @@
+//! `ssrf.json`: no request of a client and no answer of a stranger makes us dial what is forbidden.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, SocketAddr};
+
+use ipnet::IpNet;
+use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+use portcullis::homeserver::config::{Config, ConfigProblem};
+use portcullis::outbound::{AddressPolicy, DiscoveryError};
+use portcullis::{Host, ServerName};
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::well_known::WellKnownShape;
+use crate::world::dns::Zone;
+use crate::world::fakes::SeenRequest;
+use crate::world::namespace::{self, ONLY_IN_HOSTS, SEARCH_DOMAIN};
+use crate::world::reply::Reply;
+use crate::world::us::{Answer, OWN_NAME, Settings, Us};
+use crate::world::{Plan, World, can_be_served, reached_by, x_matrix};
+
+pub(crate) const TESTS: &[(&str, fn())] = &[(
+    "the_only_cases_set_aside_are_the_31_of_the_media_routes",
+    the_only_cases_set_aside_are_the_31_of_the_media_routes,
+)];
+
+/// The cases that need media routes: they run with those.
+const SET_ASIDE: [&str; 31] = [
+    "ssrf-credential-01",
+    "ssrf-credential-05",
+    "ssrf-dns-rebind-07",
+    "ssrf-entry-point-04",
+    "ssrf-entry-point-05",
+    "ssrf-entry-point-06",
+    "ssrf-entry-point-08",
+    "ssrf-media-location-01",
+    "ssrf-media-location-02",
+    "ssrf-media-location-05",
+    "ssrf-media-location-06",
+    "ssrf-media-location-09",
+    "ssrf-media-location-10",
+    "ssrf-media-location-11",
+    "ssrf-media-location-12",
+    "ssrf-media-location-13",
+    "ssrf-media-location-15",
+    "ssrf-media-location-16",
+    "ssrf-media-location-18",
+    "ssrf-media-location-21",
+    "ssrf-media-location-23",
+    "ssrf-media-location-24",
+    "ssrf-media-location-25",
+    "ssrf-media-location-26",
+    "ssrf-media-location-28",
+    "ssrf-media-location-30",
+    "ssrf-redirect-18",
+    "ssrf-redirect-19",
+    "ssrf-redirect-20",
+    "ssrf-syntax-26",
+    "ssrf-syntax-27",
+];
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Case {
+    pub(crate) id: String,
+    kind: String,
+    #[serde(rename = "firmness")]
+    _firmness: String,
+    input: Input,
+    expect: Verdict,
+    #[serde(rename = "why")]
+    _why: String,
+    #[serde(default, rename = "alt_expect")]
+    _alt_expect: Option<Verdict>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Verdict {
+    Allow,
+    Refuse,
+}
+
+/// What the world is and what is asked for. Unknown keys are errors: a case is asserted whole or not at all.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Input {
+    server_name: Option<String>,
+    /// The address that the policy is asked about by itself as well.
+    ip: Option<IpAddr>,
+    grammar_admits: Option<bool>,
+    dns: BTreeMap<String, Value>,
+    dns_sequence: BTreeMap<String, Vec<Value>>,
+    ttl: Option<u32>,
+    well_known: Option<WellKnownShape>,
+    hops: Vec<Hop>,
+    hosts_file: BTreeMap<String, IpAddr>,
+    resolver_search: Vec<String>,
+    unreachable: Vec<SocketAddr>,
+    env: BTreeMap<String, String>,
+    config: Option<Rules>,
+    startup: bool,
+    self_server_name: Option<String>,
+    request: Option<String>,
+    requests: Option<u32>,
+    /// Nothing to do: every call has a connection of its own.
+    close_connection_between: bool,
+    client_headers: BTreeMap<String, String>,
+    remote_reply: Option<RemoteReply>,
+
+    forbidden: Vec<SocketAddr>,
+    must_dial: Option<SocketAddr>,
+    must_dial_first: Option<SocketAddr>,
+    dial_any_of: Option<Vec<SocketAddr>>,
+    may_dial: Vec<SocketAddr>,
+    may_fall_back_to: Option<SocketAddr>,
+    dial_count: Option<usize>,
+    max_dns_queries: Option<usize>,
+    must_not_query: Vec<String>,
+    max_requests_to: BTreeMap<SocketAddr, usize>,
+    must_not_send_to: BTreeMap<SocketAddr, Vec<String>>,
+    remote_must_not_see: Vec<String>,
+    remote_sees_query: BTreeMap<String, String>,
+
+    // Of the media routes.
+    media_request: Option<Value>,
+    #[serde(rename = "media_reply")]
+    _media_reply: Option<Value>,
+    #[serde(rename = "legacy_reply")]
+    _legacy_reply: Option<Value>,
+    #[serde(rename = "cdn_reply")]
+    _cdn_reply: Option<Value>,
+    #[serde(rename = "max_requests_to_remote")]
+    _max_requests_to_remote: Option<usize>,
+    #[serde(rename = "must_not_send")]
+    _must_not_send: Option<Value>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Hop {
+    from: String,
+    status: u16,
+    location: Option<String>,
+    #[serde(default)]
+    body: String,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Rules {
+    deny: Vec<String>,
+    allow: Vec<String>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RemoteReply {
+    status: u16,
+    #[serde(default)]
+    headers: BTreeMap<String, String>,
+    #[serde(default)]
+    body: String,
+}
+
+fn cases() -> Vec<Case> {
+    serde_json::from_str(include_str!("ssrf.json")).unwrap()
+}
+
+pub(crate) fn cases_to_run() -> Vec<Case> {
+    cases().into_iter().filter(|case| !SET_ASIDE.contains(&case.id.as_str())).collect()
+}
+
+fn the_only_cases_set_aside_are_the_31_of_the_media_routes() {
+    let cases = cases();
+    let needs_media = |case: &&Case| {
+        case.input.media_request.is_some() || case.input.request.as_ref().is_some_and(|line| line.contains("/media/"))
+    };
+    let found: BTreeSet<_> = cases.iter().filter(needs_media).map(|case| case.id.as_str()).collect();
+    assert_eq!(found, BTreeSet::from(SET_ASIDE));
+    assert_eq!((crate::discovery::cases().len(), cases.len(), cases_to_run().len()), (103, 204, 173));
+}
+
+impl Case {
+    pub(crate) fn run(&self) {
+        if self.input.startup {
+            return self.stops_the_start();
+        }
+        if !self.input.env.is_empty() && !namespace::is_child() {
+            return self.run_with_environment();
+        }
+        let mut world = World::start(self.plan());
+        let us = Us::new(Settings { policy: self.policy(), ..Settings::default() });
+        assert!(self.input.resolver_search.iter().all(|domain| domain == SEARCH_DOMAIN));
+        let (only_in_hosts, address) = ONLY_IN_HOSTS;
+        assert!(self.input.hosts_file.iter().all(|(name, ip)| name == only_in_hosts && *ip == IpAddr::V4(address)));
+        assert!(self.input.self_server_name.as_deref().is_none_or(|name| name == OWN_NAME));
+
+        for earlier in 1..self.input.requests.unwrap_or(1) {
+            assert_eq!(world.run(self.ask(earlier, &us)).status, 200, "an earlier request");
+            assert_eq!(self.input.forbidden_dials(&world.dialled()), [], "forbidden");
+            world.wire.clear();
+        }
+        assert!(!self.input.close_connection_between || world.fakes.open() == 0);
+        let answer = world.run(self.ask(0, &us));
+        self.assert_seen(&answer, &mut world);
+        match self.expect {
+            Verdict::Refuse => self.assert_refused(&answer, &mut world, &us),
+            Verdict::Allow => self.assert_allowed(&answer, &mut world, &us),
+        }
+        us.assert_at_rest();
+        world.assert_at_rest();
+    }
+
+    fn plan(&self) -> Plan {
+        let input = &self.input;
+        let mut zone = Zone::of(&input.dns);
+        for (key, values) in &input.dns_sequence {
+            zone.insert_sequence(key, values);
+        }
+        if let Some(ttl) = input.ttl {
+            zone.set_ttl(ttl);
+        }
+        let mut plan = Plan::default();
+        let named = input.forbidden.iter().chain(&input.must_dial).chain(&input.must_dial_first).chain(&input.may_dial);
+        let named: Vec<_> =
+            named.chain(&input.may_fall_back_to).chain(input.dial_any_of.iter().flatten()).copied().collect();
+        let mut ips: Vec<_> = named.iter().map(|place| reached_by(*place).ip()).chain(zone.addresses()).collect();
+        ips.extend(input.ip);
+        ips.retain(|ip| can_be_served(*ip) && !ip.to_canonical().is_unspecified());
+        let mut ports: Vec<_> = named.iter().map(SocketAddr::port).chain([443, 8448]).collect();
+        ports.extend(zone.service_ports());
+        // Everything forbidden is served too: whoever is let through to it gets a perfect answer.
+        plan.serve(&ips.iter().map(IpAddr::to_canonical).collect::<Vec<_>>(), &ports);
+        plan.places.retain(|place| !input.unreachable.contains(place));
+        if let (Some(well_known), Some(Host::Name(host))) = (&input.well_known, self.host()) {
+            well_known.put_at(host.as_str(), &zone.addresses_of(host.as_str()), &mut plan);
+        }
+        for hop in &input.hops {
+            let mut reply = Reply::new(hop.status, hop.body.as_str());
+            if let Some(location) = &hop.location {
+                reply = reply.header("location", location);
+            }
+            plan.site.page(&hop.from, reply);
+        }
+        if let Some(remote) = &input.remote_reply {
+            let mut reply = Reply::new(remote.status, remote.body.as_str());
+            for (name, value) in &remote.headers {
+                reply = reply.header(name, value);
+            }
+            plan.site.federation(reply);
+        }
+        plan.zone = zone;
+        plan
+    }
+
+    fn host(&self) -> Option<Host> {
+        Some(self.input.server_name.as_ref()?.parse::<ServerName>().ok()?.host().clone())
+    }
+
+    fn policy(&self) -> AddressPolicy {
+        let Rules { deny, allow } = self.input.config.clone().unwrap_or_default();
+        let networks = |rules: Vec<String>| rules.into_iter().map(|rule| rule.parse::<IpNet>().unwrap());
+        AddressPolicy::default().deny(networks(deny)).unwrap().allow(networks(allow)).unwrap()
+    }
+
+    /// The client's request. Each round asks a little differently: an equal question would be answered from memory.
+    async fn ask(&self, round: u32, us: &Us) -> Answer {
+        let headers: Vec<_> =
+            self.input.client_headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        let list_of = |name: &str| {
+            let encoded = utf8_percent_encode(name, NON_ALPHANUMERIC);
+            format!("/_matrix/client/v3/publicRooms?server={encoded}&limit={}", round + 10)
+        };
+        let line = match self.input.request.as_deref() {
+            None => list_of(self.input.server_name.as_deref().unwrap()),
+            Some(line) => {
+                let target = line.strip_prefix("GET ").unwrap();
+                match target.strip_prefix("/_matrix/federation/v1/") {
+                    None => target.to_owned(),
+                    Some("publicRooms") => list_of(self.input.server_name.as_deref().unwrap()),
+                    Some(query) => {
+                        let alias = query.strip_prefix("query/directory?room_alias=").unwrap();
+                        format!("/_matrix/client/v3/directory/room/{alias}")
+                    }
+                }
+            }
+        };
+        us.get(&line, &headers).await
+    }
+
+    /// What holds for every case.
+    fn assert_seen(&self, answer: &Answer, world: &mut World) {
+        let input = &self.input;
+        let (dialled, requests, asked) = (world.dialled(), world.fakes.requests(), world.dns.asked());
+        assert_eq!(input.forbidden_dials(&dialled), [], "forbidden");
+        if input.grammar_admits == Some(false) {
+            assert_eq!(answer.status, 400);
+        }
+        if answer.status == 400 {
+            assert_eq!(answer.errcode(), "M_INVALID_PARAM");
+            assert_eq!((asked.len(), dialled.len()), (0, 0), "looked up and dialled");
+        }
+        assert!(input.max_dns_queries.is_none_or(|most| asked.len() <= most), "{asked:?}");
+        assert!(input.dial_count.is_none_or(|count| count == dialled.len()), "{dialled:?}");
+        for question in &input.must_not_query {
+            assert!(asked.iter().all(|asked| format!("{} {}", asked.name, asked.kind) != *question), "{asked:?}");
+        }
+        if let Some(first) = input.must_dial_first {
+            assert_eq!(dialled.first(), Some(&first));
+        }
+        for (place, most) in &input.max_requests_to {
+            // One would be tolerable; ours is the simplest cure.
+            assert!(*most >= 1 && !dialled.contains(place), "{dialled:?}");
+        }
+        for (place, headers) in &input.must_not_send_to {
+            let sent = requests.iter().filter(|request| request.at == *place);
+            assert!(sent.flat_map(|request| &request.headers).all(|(name, _)| !headers.contains(name)), "{requests:?}");
+        }
+        for secret in &input.remote_must_not_see {
+            assert!(!requests.is_empty() && !format!("{requests:?}").contains(secret), "{secret}: {requests:?}");
+        }
+        if answer.status != 200 {
+            let leaked = input.forbidden.iter().chain(&input.may_dial).find(|place| answer.text.contains(&place.ip().to_string()));
+            assert_eq!(leaked, None, "{}", answer.text);
+        }
+    }
+
+    fn assert_refused(&self, answer: &Answer, world: &mut World, us: &Us) {
+        let input = &self.input;
+        let harmless: Vec<_> =
+            input.may_dial.iter().chain(&input.may_fall_back_to).chain(&input.must_dial_first).copied().collect();
+        let dialled = world.dialled();
+        // A name whose only address is dead may be tried.
+        let astray: Vec<_> =
+            dialled.iter().filter(|place| !harmless.contains(place) && !input.unreachable.contains(place)).collect();
+        assert_eq!(astray, [] as [&SocketAddr; 0]);
+        let answered_locally = self.id == "ssrf-operator-11";
+        if answer.status == 200 && !answered_locally {
+            let finished_by = federation(world).last().map(|request| request.at).unwrap();
+            assert!(input.may_dial.contains(&finished_by) || input.may_fall_back_to == Some(finished_by));
+        } else {
+            let expected: &[u16] = if answered_locally { &[200] } else { &[400, 502] };
+            assert!(expected.contains(&answer.status), "{answer:?}");
+        }
+        if let Some(ip) = input.ip {
+            self.policy().judge(SocketAddr::new(ip, 8448)).unwrap_err();
+            let name = input.server_name.as_ref().unwrap().parse().unwrap();
+            assert_eq!(world.run(us.destination(&name)), Err(DiscoveryError::AddressRefused));
+        }
+        if self.kind == "dns-mixed" || self.kind == "cname" {
+            assert_eq!(dialled, [], "one refused address refuses the whole set");
+        }
+    }
+
+    fn assert_allowed(&self, answer: &Answer, world: &mut World, us: &Us) {
+        let input = &self.input;
+        assert_eq!(answer.status, 200, "{answer:?}");
+        let dialled = world.dialled();
+        let wanted: Vec<_> = input.must_dial.iter().chain(input.dial_any_of.iter().flatten()).copied().collect();
+        assert!(dialled.iter().any(|place| wanted.contains(place)), "{dialled:?}");
+        let arrived = federation(world);
+        let [request] = arrived.as_slice() else { panic!("{arrived:?}") };
+        assert!(wanted.contains(&request.at), "{}", request.at);
+        x_matrix::verified(request, us.verify_key());
+        let query = request.target.split_once('?').map_or("", |(_, query)| query);
+        let parameters: BTreeMap<_, _> = query.split('&').filter_map(|pair| pair.split_once('=')).map(decoded).collect();
+        for (name, value) in &input.remote_sees_query {
+            assert_eq!(parameters.get(name), Some(value));
+            assert_eq!(parameters.len(), input.remote_sees_query.len(), "{query}");
+        }
+    }
+
+    /// The configuration is refused whole, and says why.
+    fn stops_the_start(&self) {
+        let rules = self.input.config.clone().unwrap();
+        let file = std::env::temp_dir().join(format!("portcullis-{}-{}.toml", self.id, std::process::id()));
+        let text = |deny: &[String]| format!("server_name = \"{OWN_NAME}\"\nsigning_key = \"key\"\n[federation]\ndeny_networks = {deny:?}\n");
+        std::fs::write(&file, text(&["10.0.0.0/8".to_owned()])).unwrap();
+        Config::read(&file).unwrap();
+        std::fs::write(&file, text(&rules.deny)).unwrap();
+        let problem = Config::read(&file).unwrap_err();
+        std::fs::remove_file(&file).unwrap();
+        assert!(matches!(&problem, ConfigProblem::Mistakes(mistakes) if mistakes.len() == 1), "{problem}");
+        assert!(problem.to_string().contains(&rules.deny[0]), "{problem}");
+    }
+
+    /// Once more in a process that has this environment from its start.
+    fn run_with_environment(&self) {
+        let mut child = namespace::again(&self.id);
+        for (name, value) in &self.input.env {
+            child.env(name, value).env(name.to_ascii_lowercase(), value);
+        }
+        let output = child.output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        let words = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && text.contains("1 passed"), "{text}{words}");
+    }
+}
+
+impl Input {
+    fn forbidden_dials(&self, dialled: &[SocketAddr]) -> Vec<SocketAddr> {
+        let forbidden: Vec<_> = self.forbidden.iter().flat_map(|place| [*place, reached_by(*place)]).collect();
+        dialled.iter().filter(|place| forbidden.contains(place)).copied().collect()
+    }
+}
+
+fn federation(world: &World) -> Vec<SeenRequest> {
+    world.fakes.requests().into_iter().filter(SeenRequest::is_federation).collect()
+}
+
+fn decoded((name, value): (&str, &str)) -> (String, String) {
+    let decode = |text| percent_decode_str(text).decode_utf8().unwrap().into_owned();
+    (decode(name), decode(value))
+}

@@ -1,0 +1,135 @@
+//! [`Us`]: our side, nothing replaced: the system's resolver configuration, real TLS, the default address policy.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderValue, Request};
+use http_body_util::BodyExt as _;
+use portcullis::outbound::{
+    AddressPolicy, CallError, Destination, Discovery, DiscoveryError, Ed25519Signer, Endpoint, FederationClient,
+    HickoryResolver, HttpsTransport, RemoteReply, RoomListParameters, TlsRoots,
+};
+use portcullis::{
+    AliasAnswer, ClientKey, InvalidPageToken, LocalView, OutboundDeadline, OutboundRoute, Portcullis, RoomAlias,
+    RoomListPage, RoomListQuery, ServerName, limits,
+};
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::fakes::TRUSTED;
+
+/// Our own name in every case that does not say otherwise.
+pub(crate) const OWN_NAME: &str = "hs.self.example";
+
+const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::new(198, 51, 100, 7));
+const POOL: usize = 16;
+
+pub(crate) struct Us {
+    pub(crate) portcullis: Portcullis,
+    pub(crate) discovery: Discovery,
+    client: FederationClient,
+    verify_key: String,
+    deadline: Duration,
+}
+
+/// What an operator may change.
+#[derive(Default)]
+pub(crate) struct Settings {
+    pub(crate) policy: AddressPolicy,
+    pub(crate) remote_timeout: Option<Duration>,
+}
+
+/// What a client got.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) text: String,
+}
+
+impl Answer {
+    pub(crate) fn errcode(&self) -> String {
+        let content: Value = serde_json::from_str(&self.text).unwrap();
+        content["errcode"].as_str().unwrap_or_default().to_owned()
+    }
+}
+
+impl Us {
+    pub(crate) fn new(settings: Settings) -> Self {
+        let own_name: ServerName = OWN_NAME.parse().unwrap();
+        let resolver = Arc::new(HickoryResolver::from_system().unwrap());
+        let roots = TlsRoots::only(TRUSTED.pem().as_bytes()).unwrap();
+        let transport = Arc::new(HttpsTransport::new(roots).unwrap());
+        let user_agent = HeaderValue::from_static("portcullis");
+        let discovery =
+            Discovery::new(own_name.clone(), resolver, Arc::clone(&transport) as _, settings.policy, user_agent);
+        let signer = Ed25519Signer::generate(own_name.clone());
+        let verify_key = signer.verify_key();
+        let client = FederationClient::new(Arc::new(signer), discovery.clone(), transport);
+        let mut builder = Portcullis::builder(own_name, POOL).federation_client(client.clone());
+        if let Some(limit) = settings.remote_timeout {
+            builder = builder.remote_timeout(limit);
+        }
+        let deadline = settings.remote_timeout.unwrap_or(limits::DIRECTORY_DEADLINE).min(limits::DIRECTORY_DEADLINE);
+        Self { portcullis: builder.build().unwrap(), discovery, client, verify_key, deadline }
+    }
+
+    /// Our public key, in unpadded base64.
+    pub(crate) fn verify_key(&self) -> &str {
+        &self.verify_key
+    }
+
+    /// A room list of `server`, asked for without a client: the error is told whole.
+    pub(crate) async fn call(&self, server: &ServerName) -> Result<RemoteReply, CallError> {
+        let route = OutboundRoute::PublicRooms { server: server.clone() };
+        let pass = self.portcullis.admission().admit(&ClientKey::shared(), route).unwrap();
+        let endpoint = Endpoint::public_rooms_get(&RoomListParameters::default()).unwrap();
+        self.client.open(pass).request(&endpoint).await
+    }
+
+    /// Where `server` leads, as a call would have it.
+    pub(crate) async fn destination(&self, server: &ServerName) -> Result<Destination, DiscoveryError> {
+        self.discovery.destination(server, OutboundDeadline::after(self.deadline, Instant::now())).await
+    }
+
+    /// A client's GET.
+    pub(crate) async fn get(&self, path_and_query: &str, headers: &[(&str, &str)]) -> Answer {
+        self.get_from(CLIENT, path_and_query, headers).await
+    }
+
+    pub(crate) async fn get_from(&self, client: IpAddr, path_and_query: &str, headers: &[(&str, &str)]) -> Answer {
+        let mut request = Request::get(path_and_query);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let request = request.body(Bytes::new()).unwrap();
+        let response = self.portcullis.handle(&Home, client, &request).await.unwrap();
+        let status = response.status().as_u16();
+        let body = response.into_body().collect().await.unwrap().to_bytes();
+        Answer { status, text: String::from_utf8(body.to_vec()).unwrap() }
+    }
+
+    /// *Panics* if a slot is held, or a client still known.
+    pub(crate) fn assert_at_rest(&self) {
+        let budget = self.portcullis.admission().budget();
+        assert_eq!((budget.in_flight(), budget.tracked_keys()), (0, 0), "slots held, clients tracked");
+    }
+}
+
+/// A homeserver without users, rooms and aliases.
+struct Home;
+
+impl LocalView for Home {
+    fn user_of_token(&self, _: &str) -> Option<String> {
+        None
+    }
+
+    fn room_alias(&self, _: &RoomAlias) -> Option<AliasAnswer> {
+        None
+    }
+
+    fn public_rooms(&self, _: &RoomListQuery) -> Result<RoomListPage, InvalidPageToken> {
+        Ok(RoomListPage::default())
+    }
+}
