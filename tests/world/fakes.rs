@@ -64,8 +64,6 @@ impl SeenRequest {
 pub(crate) struct Site {
     pages: HashMap<(String, String), Reply>,
     federation: Option<Reply>,
-    /// What a request to one place gets, whatever it asks for.
-    at: HashMap<SocketAddr, Reply>,
     /// Redirects to ever new places below this URL.
     endless: Option<String>,
     /// Certificates other than for the name that is asked for.
@@ -89,10 +87,6 @@ impl Site {
     /// The answer to every federation request, instead of an empty room list or an alias.
     pub(crate) fn federation(&mut self, reply: Reply) {
         self.federation = Some(reply);
-    }
-
-    pub(crate) fn reply_at(&mut self, place: SocketAddr, reply: Reply) {
-        self.at.insert(place, reply);
     }
 
     pub(crate) fn endless_redirects(&mut self, from: &str) {
@@ -120,9 +114,6 @@ impl Site {
     }
 
     fn reply(&self, request: &SeenRequest) -> Reply {
-        if let Some(reply) = self.at.get(&request.at) {
-            return reply.clone();
-        }
         let host = request.only("host").to_ascii_lowercase();
         if let Some(reply) = self.pages.get(&(host, request.target.clone())) {
             return reply.clone();
@@ -152,7 +143,7 @@ struct Shared {
 /// The servers. They end with their value.
 pub(crate) struct Fakes {
     shared: Arc<Shared>,
-    _tasks: JoinSet<()>,
+    tasks: JoinSet<()>,
 }
 
 impl Fakes {
@@ -168,12 +159,17 @@ impl Fakes {
             let listener = TcpListener::bind(place).await.unwrap_or_else(|error| panic!("{place}: {error}"));
             tasks.spawn(accept(listener, Arc::clone(&shared)));
         }
-        Self { shared, _tasks: tasks }
+        Self { shared, tasks }
     }
 
     /// From now on the servers are this.
     pub(crate) fn become_site(&self, site: Site) {
         *self.shared.site.lock() = Arc::new(site);
+    }
+
+    /// All servers are gone, and their connections with them.
+    pub(crate) fn kill(&mut self) {
+        self.tasks.abort_all();
     }
 
     pub(crate) fn requests(&self) -> Vec<SeenRequest> {

@@ -25,6 +25,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use tokio::runtime::Runtime;
+use tokio::task::JoinHandle;
 
 use dns::{FakeDns, Zone};
 use fakes::{BlackHole, Fakes, Site};
@@ -88,6 +89,22 @@ impl World {
         self.runtime.block_on(part)
     }
 
+    /// Starts a part of the test that goes on beside the others.
+    pub(crate) fn spawn<T: Send + 'static>(&self, part: impl Future<Output = T> + Send + 'static) -> JoinHandle<T> {
+        self.runtime.spawn(part)
+    }
+
+    /// Waits until no connection to a fake is open.
+    pub(crate) fn wait_until_closed(&self) {
+        let all_closed = async {
+            while self.fakes.open() > 0 {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        let closed = self.run(async { tokio::time::timeout(PATIENCE, all_closed).await });
+        assert!(closed.is_ok(), "{} connections stay open", self.fakes.open());
+    }
+
     /// Every dial so far, in order.
     pub(crate) fn dials(&mut self) -> Vec<Dial> {
         self.wire.dials()
@@ -100,13 +117,7 @@ impl World {
 
     /// *Panics* if a connection stays open, or if anybody but the name server was sent a datagram.
     pub(crate) fn assert_at_rest(&mut self) {
-        let all_closed = async {
-            while self.fakes.open() > 0 {
-                tokio::time::sleep(Duration::from_millis(1)).await;
-            }
-        };
-        let closed = self.run(async { tokio::time::timeout(PATIENCE, all_closed).await });
-        assert!(closed.is_ok(), "{} connections stay open", self.fakes.open());
+        self.wait_until_closed();
         assert_eq!(self.wire.strays(), [], "datagrams to strangers");
     }
 }

@@ -51,6 +51,22 @@ async fn afresh_asks_the_delegating_host_again() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn br72_a_well_known_that_appears_outranks_srv_as_soon_as_its_absence_is_forgotten() {
+    let world = World::new();
+    world.name("alpha.example", &["44.128.10.1"]);
+    world.name("hs.beta.example", &["44.128.10.2"]);
+    world.srv("_matrix._tcp.alpha.example", &[(0, 0, 8443, "hs.beta.example")]);
+    world.well_known("alpha.example", Page::answer(404, ""));
+    let discovery = world.discovery();
+    let by_srv = discovery.destination(&name("alpha.example"), ten_seconds()).await.unwrap();
+    assert_eq!((by_srv.source, addresses(&by_srv)), (Source::SrvDeprecated, vec!["44.128.10.2:8443".to_owned()]));
+    world.well_known("alpha.example", Page::delegates_to("hs.beta.example:443"));
+    tokio::time::advance(crate::limits::WELL_KNOWN_FAILURE_MIN).await;
+    let delegated = discovery.destination(&name("alpha.example"), ten_seconds()).await.unwrap();
+    assert_eq!((delegated.source, addresses(&delegated)), (Source::WellKnown, vec!["44.128.10.2:443".to_owned()]));
+}
+
+#[tokio::test(start_paused = true)]
 async fn silence_at_every_step_leaves_time_for_the_last_one() {
     let world = World::new();
     world.name("alpha.example", &["44.128.10.1"]);
