@@ -15,10 +15,10 @@ mod bug_reports;
 mod discovery;
 #[path = "cases/ssrf.rs"]
 mod ssrf;
-#[path = "cases/well_known.rs"]
-mod well_known;
 #[path = "cases/traps.rs"]
 mod traps;
+#[path = "cases/well_known.rs"]
+mod well_known;
 mod world;
 
 use std::env;
@@ -42,7 +42,8 @@ fn main() -> ExitCode {
             eprintln!("!!! CI is set, so this is a failure.");
             return ExitCode::FAILURE;
         }
-        trials = trials.into_iter().map(|trial| trial.with_ignored_flag(true).with_kind("no private network")).collect();
+        trials =
+            trials.into_iter().map(|trial| trial.with_ignored_flag(true).with_kind("no private network")).collect();
     }
     let mut arguments = Arguments::from_args();
     // There is one port 53.

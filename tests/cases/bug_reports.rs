@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use portcullis::ServerName;
+use portcullis::outbound::{CallFailure, DiscoveryError};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -25,6 +26,7 @@ pub(crate) const TESTS: &[(&str, fn())] = &[
     ("br81_an_open_and_a_closed_port_inside_look_the_same", br81),
     ("br87_one_silent_answer_holds_up_nobody_else", br87),
     ("br89_a_remote_that_dies_half_way_leaves_nothing_behind", br89),
+    ("an_srv_record_with_port_0_is_unusable_and_never_leads_to_8448", srv_port_0),
     ("br91_a_slow_but_honest_server_is_waited_for", br91),
 ];
 
@@ -133,7 +135,8 @@ fn br70() {
     assert_eq!(world.dialled(), [place("44.128.10.1:443"), place("44.128.10.2:8449")]);
 
     // The old place is gone; the file, which is good for a day, names another one.
-    let mut moved = self::plan(&[("hs.beta.example A", json!(["44.128.10.9"])), ("hs.gamma.example A", json!(["44.128.10.3"]))]);
+    let gone = ("hs.beta.example A", json!(["44.128.10.9"]));
+    let mut moved = self::plan(&[gone, ("hs.gamma.example A", json!(["44.128.10.3"]))]);
     moved.zone.set_ttl(0);
     moved.site.well_known("alpha.example", delegation("hs.gamma.example:8450"));
     world.dns.becomes(moved.zone);
@@ -184,10 +187,11 @@ fn br81() {
 fn br87() {
     const ALIASES: &str = "/_matrix/client/v3/directory/room/";
     let mut plan = plan(&[]);
-    let silent = "https://alpha.example:8448/_matrix/federation/v1/query/directory?room_alias=%23silent%3Aalpha.example%3A8448";
+    let silent =
+        "https://alpha.example:8448/_matrix/federation/v1/query/directory?room_alias=%23silent%3Aalpha.example%3A8448";
     plan.site.page(silent, Reply::silence());
     let mut world = World::start(plan);
-    let us = within(Duration::from_secs(3));
+    let us = within(Duration::from_secs(2));
     let alias = |last, local: &str| {
         let path = format!("{ALIASES}%23{local}:alpha.example:8448");
         let us = &us;
@@ -233,6 +237,23 @@ fn br89() {
     }
     us.assert_at_rest();
     world.assert_at_rest();
+}
+
+fn srv_port_0() {
+    let record = |port: u16, target: &str| json!({"priority": port, "weight": 0, "port": port, "target": target});
+    let deprecated = ("_matrix._tcp.alpha.example SRV", json!([record(8450, "hs.beta.example")]));
+    let owner = "_matrix-fed._tcp.alpha.example SRV";
+    let mut world = World::start(plan(&[(owner, json!([record(0, "hs.beta.example")])), deprecated.clone()]));
+    let us = Us::new(Settings::default());
+    let error = world.run(us.call(&alpha())).unwrap_err();
+    assert_eq!(error.failure, CallFailure::Discovery(DiscoveryError::SrvRefused));
+    assert_eq!(world.dialled(), [place("44.128.10.1:443")]);
+    us.assert_at_rest();
+    world.assert_at_rest();
+    drop(world);
+
+    let beside_a_good_one = json!([record(0, "hs.beta.example"), record(8449, "hs.beta.example")]);
+    assert_eq!(arrived(plan(&[(owner, beside_a_good_one), deprecated])), place("44.128.10.2:8449"));
 }
 
 fn br91() {

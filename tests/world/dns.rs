@@ -116,7 +116,8 @@ impl Zone {
         let mut owner = lower(name);
         for _ in 0..=self.entries.len() {
             let of = |kind| self.entries.get(&(owner.clone(), kind));
-            let found = [of(RecordType::A), of(RecordType::AAAA)].into_iter().flatten().flat_map(|entry| &entry.answers);
+            let found =
+                [of(RecordType::A), of(RecordType::AAAA)].into_iter().flatten().flat_map(|entry| &entry.answers);
             let found: Vec<_> = found.flat_map(Answer::records).filter_map(RData::ip_addr).collect();
             let alias = of(RecordType::CNAME).and_then(|entry| entry.answers[0].records().first().cloned());
             match alias {

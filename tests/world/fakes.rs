@@ -19,8 +19,14 @@ use super::reply::Reply;
 /// The only authority that our side trusts in here.
 pub(crate) static TRUSTED: LazyLock<PrivateCa> = LazyLock::new(PrivateCa::new);
 static UNKNOWN: LazyLock<PrivateCa> = LazyLock::new(PrivateCa::new);
-/// By authority (trusted or not) and name.
-static CERTIFICATES: LazyLock<Mutex<HashMap<(bool, Vec<String>), Arc<ServerConfig>>>> = LazyLock::new(Mutex::default);
+/// Made once: a signature takes longer than a handshake.
+static CERTIFICATES: LazyLock<Mutex<HashMap<Certificate, Arc<ServerConfig>>>> = LazyLock::new(Mutex::default);
+
+#[derive(PartialEq, Eq, Hash)]
+struct Certificate {
+    trusted: bool,
+    names: Vec<String>,
+}
 
 const FEDERATION: &str = "/_matrix/federation/";
 pub(crate) const WELL_KNOWN: &str = "/.well-known/matrix/server";
@@ -106,8 +112,8 @@ impl Site {
         let names = self.certificates.get(&place).cloned().unwrap_or_else(asked_for);
         let trusted = !self.untrusted.contains(&place);
         let mut certificates = CERTIFICATES.lock();
-        let config = certificates.entry((trusted, names)).or_insert_with_key(|(_, names)| {
-            let names: Vec<_> = names.iter().map(String::as_str).collect();
+        let config = certificates.entry(Certificate { trusted, names }).or_insert_with_key(|certificate| {
+            let names: Vec<_> = certificate.names.iter().map(String::as_str).collect();
             if trusted { TRUSTED.server_config(&names) } else { UNKNOWN.server_config(&names) }
         });
         Arc::clone(config)
@@ -256,7 +262,8 @@ async fn read_request(
     let (method, target) = (line.next().unwrap_or_default(), line.next().unwrap_or_default());
     let headers = lines.filter_map(|line| line.split_once(": "));
     let headers: Vec<_> = headers.map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned())).collect();
-    let length = headers.iter().find(|(name, _)| name == "content-length").map_or(0, |(_, value)| value.parse().unwrap());
+    let length =
+        headers.iter().find(|(name, _)| name == "content-length").map_or(0, |(_, value)| value.parse().unwrap());
     let mut body = vec![0; length];
     stream.read_exact(&mut body).await?;
     Ok(SeenRequest { at, from, sni, method, target, headers, body })

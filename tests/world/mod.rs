@@ -74,8 +74,7 @@ impl World {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let mut wire = Wire::tap();
         let places: Vec<_> = places.into_iter().filter(|place| !black_holes.contains(place)).collect();
-        let (dns, fakes) =
-            runtime.block_on(async { (FakeDns::start(zone).await, Fakes::start(site, &places).await) });
+        let (dns, fakes) = runtime.block_on(async { (FakeDns::start(zone).await, Fakes::start(site, &places).await) });
         let black_holes: Vec<_> = black_holes.into_iter().map(BlackHole::dig).collect();
         for hole in &black_holes {
             wire.ignore(hole.filler_port());

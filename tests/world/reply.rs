@@ -105,17 +105,14 @@ impl Reply {
     }
 
     fn head(&self) -> Vec<u8> {
-        let mut head = format!("HTTP/1.1 {} X\r\nConnection: close\r\n", self.status);
-        for (name, value) in &self.headers {
-            head.push_str(&format!("{name}: {value}\r\n"));
-        }
+        let mut lines = vec![format!("HTTP/1.1 {} X", self.status), "Connection: close".to_owned()];
+        lines.extend(self.headers.iter().map(|(name, value)| format!("{name}: {value}")));
         if self.chunked {
-            head.push_str("Transfer-Encoding: chunked\r\n");
+            lines.push("Transfer-Encoding: chunked".to_owned());
         } else if !self.headers.iter().any(|(name, _)| name == "content-length") {
-            head.push_str(&format!("Content-Length: {}\r\n", self.body.len()));
+            lines.push(format!("Content-Length: {}", self.body.len()));
         }
-        head.push_str("\r\n");
-        head.into_bytes()
+        (lines.join("\r\n") + "\r\n\r\n").into_bytes()
     }
 
     fn cut_into(&self, lengths: &[usize]) -> Vec<&[u8]> {

@@ -9,7 +9,7 @@ use http::{HeaderValue, Request};
 use http_body_util::BodyExt as _;
 use portcullis::outbound::{
     AddressPolicy, CallError, Destination, Discovery, DiscoveryError, Ed25519Signer, Endpoint, FederationClient,
-    HickoryResolver, HttpsTransport, RemoteReply, RoomListParameters, TlsRoots,
+    HickoryResolver, HttpsTransport, RemoteReply, RoomListParameters, TlsRoots, Transport,
 };
 use portcullis::{
     AliasAnswer, ClientKey, InvalidPageToken, LocalView, OutboundDeadline, OutboundRoute, Portcullis, RoomAlias,
@@ -60,10 +60,9 @@ impl Us {
         let own_name: ServerName = OWN_NAME.parse().unwrap();
         let resolver = Arc::new(HickoryResolver::from_system().unwrap());
         let roots = TlsRoots::only(TRUSTED.pem().as_bytes()).unwrap();
-        let transport = Arc::new(HttpsTransport::new(roots).unwrap());
+        let transport: Arc<dyn Transport> = Arc::new(HttpsTransport::new(roots).unwrap());
         let user_agent = HeaderValue::from_static("portcullis");
-        let discovery =
-            Discovery::new(own_name.clone(), resolver, Arc::clone(&transport) as _, settings.policy, user_agent);
+        let discovery = Discovery::new(own_name.clone(), resolver, Arc::clone(&transport), settings.policy, user_agent);
         let signer = Ed25519Signer::generate(own_name.clone());
         let verify_key = signer.verify_key();
         let client = FederationClient::new(Arc::new(signer), discovery.clone(), transport);
