@@ -15,6 +15,8 @@ mod bug_reports;
 mod discovery;
 #[path = "cases/ssrf.rs"]
 mod ssrf;
+#[path = "cases/ssrf_file.rs"]
+mod ssrf_file;
 #[path = "cases/traps.rs"]
 mod traps;
 #[path = "cases/well_known.rs"]
