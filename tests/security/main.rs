@@ -1,0 +1,63 @@
+//! One file per security finding: the attack, its control, and what fails when the control is unplugged.
+//!
+//! `README.md` beside this file is the table. Everything runs on loopback, on ports of its own.
+#![cfg(all(feature = "server", target_os = "linux"))]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[cfg(test)]
+#[path = "../support/mod.rs"]
+mod support;
+
+#[cfg(test)]
+mod rig;
+
+#[cfg(test)]
+mod address_spellings;
+#[cfg(test)]
+mod bounded_memory;
+#[cfg(test)]
+mod busy_future;
+#[cfg(test)]
+mod caller_gone;
+#[cfg(test)]
+mod credential_never_sent;
+#[cfg(test)]
+mod dead_dns;
+#[cfg(test)]
+mod decompression;
+#[cfg(test)]
+mod documents;
+#[cfg(test)]
+mod environment_proxies;
+#[cfg(test)]
+mod forged_forwarded_for;
+#[cfg(test)]
+mod header_floods;
+#[cfg(test)]
+mod huge_and_endless_bodies;
+#[cfg(test)]
+mod inside_addresses;
+#[cfg(test)]
+mod leak_paths;
+#[cfg(test)]
+mod no_port_scanner;
+#[cfg(test)]
+mod own_name_under_every_spelling;
+#[cfg(test)]
+mod panics_inside_a_call;
+#[cfg(test)]
+mod pinned_workers;
+#[cfg(test)]
+mod rebinding;
+#[cfg(test)]
+mod redirects_to_the_inside;
+#[cfg(test)]
+mod refusals_write_nothing_durable;
+#[cfg(test)]
+mod slow_drip;
+#[cfg(test)]
+mod slow_reader;
+#[cfg(test)]
+mod switch_off;
+#[cfg(test)]
+mod ten_thousand_hosts;
