@@ -138,6 +138,10 @@ pub const WELL_KNOWN_FAILURE_AFTER_SUCCESS: Duration = Duration::from_secs(2 * 6
 /// *Source: ours; a third of the directory deadline is three times as long.*
 pub const WELL_KNOWN_FAIR_TRIAL: Duration = Duration::from_secs(1);
 
+/// No trial shorter than this counts, however short the operator's timeout: a handshake across an ocean takes as long.
+/// *Source: ours.*
+pub const WELL_KNOWN_LEAST_TRIAL: Duration = Duration::from_millis(250);
+
 /// Largest room list answer, in bytes. *Source: design, decision 23.*
 pub const MAX_ROOM_LIST_BYTES: usize = 4 * 1024 * 1024;
 
@@ -175,6 +179,13 @@ pub const REMEMBERED_BYTES: u64 = 32 * 1024 * 1024;
 /// Longest pagination token or network name of a room list that is passed on, in bytes: both travel in a URL, percent
 /// escapes and all. *Source: ours.*
 pub const MAX_LIST_TOKEN_BYTES: usize = 8 * 1024;
+
+/// Longest search term of a room list, in bytes. Where the other server cannot filter, each of its rooms is searched for
+/// it here. *Source: ours.*
+pub const MAX_SEARCH_TERM_BYTES: usize = 512;
+
+/// Most room types a room list is filtered by. *Source: ours; the specification knows two.*
+pub const MAX_ROOM_TYPES: usize = 32;
 
 /// Largest `limit` of a room list: a signed body holds no larger integer. *Source: Matrix v1.19, canonical JSON.*
 pub const MAX_LIST_LIMIT: u64 = (1 << 53) - 1;

@@ -8,7 +8,6 @@ use http::HeaderMap;
 use http::header::CONTENT_LENGTH;
 use http_body::Body as _;
 use http_body_util::BodyExt as _;
-use serde::de::DeserializeOwned;
 
 use crate::deadline::{Expired, OutboundDeadline};
 use crate::limits::PARSE_ELSEWHERE_BYTES;
@@ -78,21 +77,21 @@ async fn collect(mut body: RemoteBody, max_bytes: usize) -> Result<Bytes, BodyEr
     Ok(read.freeze())
 }
 
-/// Parses JSON; what is larger than [`PARSE_ELSEWHERE_BYTES`] is parsed off the async threads.
+/// Does all the work that a body is for, in one go: what a peer's bytes cost must never be paid on a thread that drives
+/// other calls' timers, so a body larger than [`PARSE_ELSEWHERE_BYTES`] is worked on elsewhere.
 ///
-/// *Errors:* [`JsonError`]. *Panics:* never. *Cancel safety:* a parse that has begun elsewhere runs to its end, which the size
-/// of the body bounds. *Blocking:* for the time that a quarter of a megabyte takes.
-pub(crate) async fn parse_json<T>(body: Bytes, deadline: OutboundDeadline) -> Result<T, JsonError>
-where
-    T: DeserializeOwned + Send + 'static,
-{
-    let elsewhere = body.len() > PARSE_ELSEWHERE_BYTES;
-    let parse = move || serde_json::from_slice(&body).map_err(|_| JsonError::Malformed);
-    if !elsewhere {
-        return parse();
+/// *Errors:* [`JsonError`]. *Panics:* never. *Cancel safety:* work that has begun elsewhere runs to its end, which has to be
+/// bounded by the size of the body. *Blocking:* for the time that a quarter of a megabyte takes.
+pub(crate) async fn digest<T: Send + 'static>(
+    body: Bytes,
+    deadline: OutboundDeadline,
+    work: impl FnOnce(&[u8]) -> Result<T, JsonError> + Send + 'static,
+) -> Result<T, JsonError> {
+    if body.len() <= PARSE_ELSEWHERE_BYTES {
+        return work(&body);
     }
-    match deadline.cut(tokio::task::spawn_blocking(parse)).await {
-        Ok(Ok(parsed)) => parsed,
+    match deadline.cut(tokio::task::spawn_blocking(move || work(&body))).await {
+        Ok(Ok(done)) => done,
         // The runtime is going down, or a type's own parser panicked.
         Ok(Err(_)) => Err(JsonError::Malformed),
         Err(Expired) => Err(JsonError::OutOfTime),
@@ -134,6 +133,13 @@ mod tests {
 
     fn whole(text: &'static str) -> RemoteBody {
         http_body_util::Full::from(text).map_err(|never: Infallible| match never {}).boxed_unsync()
+    }
+
+    async fn parse_json<T>(body: Bytes, deadline: OutboundDeadline) -> Result<T, JsonError>
+    where
+        T: serde::de::DeserializeOwned + Send + 'static,
+    {
+        digest(body, deadline, |body| serde_json::from_slice(body).map_err(|_| JsonError::Malformed)).await
     }
 
     #[tokio::test(start_paused = true)]

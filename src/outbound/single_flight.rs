@@ -7,11 +7,12 @@
 use std::hash::Hash;
 
 use moka::future::Cache;
+use moka::policy::EvictionPolicy;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::sync::{Arc, Mutex};
 
-/// Places for at most `capacity` keys; the least used ones make room.
+/// Places for at most `capacity` keys; the least recently used ones make room.
 ///
 /// A place that had to go while somebody holds its turn lives on with its holder: an equal question then asks once more,
 /// nothing else happens.
@@ -28,7 +29,9 @@ pub(crate) struct Place<V> {
 impl<K: Clone + Eq + Hash + Send + Sync + 'static, V: Clone + Send + Sync + 'static> Places<K, V> {
     /// No place is taken yet. The bound is kept by housekeeping between calls, so it may be passed for a moment.
     pub(crate) fn new(capacity: u64) -> Self {
-        Self { places: Cache::new(capacity) }
+        // The least recently used goes, not the least often used: a flood of names asked often must not keep a newcomer out.
+        let places = Cache::builder().max_capacity(capacity).eviction_policy(EvictionPolicy::lru()).build();
+        Self { places }
     }
 
     /// The place of `key`, an empty one if there was none.

@@ -10,12 +10,13 @@ mod lifetime;
 mod location;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::HeaderValue;
 use tokio::time::Instant;
 
 use crate::deadline::{Expired, OutboundDeadline};
-use crate::limits::{WELL_KNOWN_CACHE_ENTRIES, WELL_KNOWN_FAIR_TRIAL, WELL_KNOWN_SHARE};
+use crate::limits::{WELL_KNOWN_CACHE_ENTRIES, WELL_KNOWN_FAIR_TRIAL, WELL_KNOWN_LEAST_TRIAL, WELL_KNOWN_SHARE};
 use crate::outbound::address_policy::AddressPolicy;
 use crate::outbound::resolver::Resolve;
 use crate::outbound::single_flight::{Place, Places};
@@ -90,20 +91,26 @@ impl WellKnown {
                 }
             }
         };
-        let delegation = self.fetch(host, &place, share).await;
+        let delegation = self.fetch(host, &place, share, fair_trial(whole)).await;
         drop(turn);
         delegation
     }
 
     /// Fetches, and remembers what came of it. Run by the holder of the turn alone.
-    async fn fetch(&self, host: &DnsName, place: &Place<Known>, share: OutboundDeadline) -> Delegation {
+    async fn fetch(
+        &self,
+        host: &DnsName,
+        place: &Place<Known>,
+        share: OutboundDeadline,
+        fair_trial: Duration,
+    ) -> Delegation {
         let trial = share.remaining(Instant::now()).unwrap_or_default();
         let fetched = share.cut(self.fetcher.fetch(host, share)).await.unwrap_or(Err(FetchFailure::TimedOut));
         let now = Instant::now();
         let known = place.known().unwrap_or_default();
         let known = match fetched {
             Ok(file) => Known::good(file, now),
-            Err(failure) if failure.is_for_lack_of_time() && trial < WELL_KNOWN_FAIR_TRIAL => {
+            Err(failure) if failure.is_for_lack_of_time() && trial < fair_trial => {
                 return known.instead_of(failure, now);
             }
             Err(failure) => known.failed(failure, now),
@@ -112,6 +119,13 @@ impl WellKnown {
         place.remember(known);
         delegation
     }
+}
+
+/// How long a host must have had to answer, for its silence to count against it. Under a short `remote_timeout` that is
+/// the better part of the share a fresh call gives: else a dead host would be waited for again by every call.
+fn fair_trial(whole: OutboundDeadline) -> Duration {
+    let fresh_share = whole.allowed() / WELL_KNOWN_SHARE;
+    WELL_KNOWN_FAIR_TRIAL.min(fresh_share.mul_f32(0.9)).max(WELL_KNOWN_LEAST_TRIAL)
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use crate::admission::{Admitted, RoomAlias};
 use crate::deadline::OutboundDeadline;
 use crate::limits::{DIRECTORY_ANSWER_TTL, REMEMBERED_ANSWERS, REMEMBERED_BYTES};
 use crate::outbound::BoxFuture;
-use crate::outbound::body::{JsonError, parse_json};
+use crate::outbound::body::{self, JsonError};
 use crate::outbound::call::{FederationCall, FederationClient, RemoteReply};
 use crate::outbound::endpoint::Endpoint;
 use crate::outbound::error::CallError;
@@ -109,8 +109,8 @@ impl Question {
 
 impl Found {
     /// `content` in our own JSON.
-    pub(crate) fn content<T: Serialize>(content: &T) -> Result<Self, LookupFailure> {
-        serde_json::to_vec(content).map(|json| Self::Content(json.into())).map_err(|_| LookupFailure::Failed)
+    pub(crate) fn content<T: Serialize>(content: &T) -> Result<Self, JsonError> {
+        serde_json::to_vec(content).map(|json| Self::Content(json.into())).map_err(|_| JsonError::Malformed)
     }
 }
 
@@ -159,12 +159,14 @@ impl Directory {
     }
 }
 
-/// Reads a peer's answer; a large one off the async threads, so that a parser never holds up other calls' timers.
-pub(super) async fn parse<T: DeserializeOwned + Send + 'static>(
+/// Makes our answer of a peer's, in one go: parsed, judged and written anew, a large one off the async threads.
+pub(super) async fn digest<T: DeserializeOwned>(
     body: Bytes,
     deadline: OutboundDeadline,
-) -> Result<T, LookupFailure> {
-    parse_json(body, deadline).await.map_err(|error| match error {
+    answer: impl FnOnce(T) -> Result<Found, JsonError> + Send + 'static,
+) -> Result<Found, LookupFailure> {
+    let work = |body: &[u8]| answer(serde_json::from_slice(body).map_err(|_| JsonError::Malformed)?);
+    body::digest(body, deadline, work).await.map_err(|error| match error {
         JsonError::OutOfTime => LookupFailure::TimedOut,
         JsonError::Malformed => LookupFailure::Failed,
     })

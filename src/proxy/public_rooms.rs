@@ -10,10 +10,10 @@ use serde::Deserialize;
 
 use crate::admission::query_values;
 use crate::deadline::OutboundDeadline;
-use crate::limits::{MAX_LIST_LIMIT, MAX_LIST_TOKEN_BYTES};
+use crate::limits::{MAX_LIST_LIMIT, MAX_LIST_TOKEN_BYTES, MAX_ROOM_TYPES, MAX_SEARCH_TERM_BYTES};
 use crate::outbound::endpoint::{Endpoint, RoomListFilter, RoomListParameters};
 use crate::proxy::answer;
-use crate::proxy::directory::{DirectoryCall, Found, LookupFailure, parse};
+use crate::proxy::directory::{DirectoryCall, Found, LookupFailure, digest};
 use crate::proxy::json_object::JsonObject;
 use crate::proxy::local_view::{ListedRoom, RoomListPage, RoomListQuery};
 
@@ -38,6 +38,9 @@ pub(crate) enum InvalidListRequest {
     /// Longer than what is passed on.
     #[error("the parameter since or third_party_instance_id is longer than {MAX_LIST_TOKEN_BYTES} bytes")]
     TooLong,
+    /// A filter that would cost too much to apply.
+    #[error("the filter has a search term over {MAX_SEARCH_TERM_BYTES} bytes or more than {MAX_ROOM_TYPES} room types")]
+    Filter,
     /// Given more than once, so that two readers could read it in two ways.
     #[error("a parameter is given more than once")]
     Repeated,
@@ -135,21 +138,43 @@ fn checked(mut query: RoomListQuery) -> Result<RoomListQuery, InvalidListRequest
     if too_long(&query.since) || too_long(&query.third_party_instance_id) {
         return Err(InvalidListRequest::TooLong);
     }
+    // Applying a filter costs the room list's size times the filter's: neither may be without bound.
+    let long_term = query.search_term.as_ref().is_some_and(|term| term.len() > MAX_SEARCH_TERM_BYTES);
+    if long_term || query.room_types.as_ref().is_some_and(|types| types.len() > MAX_ROOM_TYPES) {
+        return Err(InvalidListRequest::Filter);
+    }
     Ok(query)
 }
 
 impl RoomListQuery {
+    /// The filter of this query, ready to be applied to many rooms.
+    #[must_use]
+    pub fn filter(&self) -> RoomFilter {
+        RoomFilter {
+            lower_case_term: self.search_term.as_ref().map(|term| term.to_lowercase()),
+            room_types: self.room_types.clone(),
+        }
+    }
+}
+
+/// Which rooms a list shows. Made by [`RoomListQuery::filter`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RoomFilter {
+    lower_case_term: Option<String>,
+    room_types: Option<Vec<Option<String>>>,
+}
+
+impl RoomFilter {
     /// Whether the filter lets `room` through: the search term stands in its name, topic or alias whatever the letter
     /// case, and its type is among those wanted. Without a filter every room passes.
     #[must_use]
     pub fn lets_through(&self, room: &ListedRoom) -> bool {
         let type_is_wanted = self.room_types.as_ref().is_none_or(|types| types.contains(&room.room_type));
-        let term_is_found = self.search_term.as_ref().is_none_or(|term| {
-            let term = term.to_lowercase();
+        let term_is_found = self.lower_case_term.as_ref().is_none_or(|term| {
             [&room.name, &room.topic, &room.canonical_alias]
                 .into_iter()
                 .flatten()
-                .any(|text| text.to_lowercase().contains(&term))
+                .any(|text| text.to_lowercase().contains(term))
         });
         type_is_wanted && term_is_found
     }
@@ -193,12 +218,15 @@ pub(super) async fn ask(
         call.request(&listing).await?
     };
     answer::judge_room_list(reply.status)?;
-    let JsonObject(page) = parse::<JsonObject<RemotePage>>(reply.body, deadline).await?;
-    let mut page = RoomListPage::from(page);
-    if filter_here {
-        page.chunk.retain(|room| query.lets_through(room));
-    }
-    Found::content(&page)
+    let filter = filter_here.then(|| query.filter());
+    digest(reply.body, deadline, move |JsonObject::<RemotePage>(page)| {
+        let mut page = RoomListPage::from(page);
+        if let Some(filter) = filter {
+            page.chunk.retain(|room| filter.lets_through(room));
+        }
+        Found::content(&page)
+    })
+    .await
 }
 
 /// A page as it comes over the wire: every room an object.

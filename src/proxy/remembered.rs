@@ -15,6 +15,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use moka::policy::EvictionPolicy;
 use moka::sync::Cache;
 use tokio::time::Instant;
 
@@ -67,6 +68,8 @@ impl Remembered {
         let least = bounds.bytes / bounds.answers.max(1);
         let kept = Cache::builder()
             .max_capacity(bounds.bytes)
+            // A flood of questions asked often must not keep the next answer out.
+            .eviction_policy(EvictionPolicy::lru())
             .weigher(move |question: &Arc<Question>, kept: &Kept| {
                 let body = match &kept.found {
                     Found::Content(body) => body.len(),

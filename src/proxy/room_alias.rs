@@ -4,7 +4,7 @@ use crate::admission::RoomAlias;
 use crate::deadline::OutboundDeadline;
 use crate::outbound::endpoint::Endpoint;
 use crate::proxy::answer;
-use crate::proxy::directory::{DirectoryCall, Found, LookupFailure, parse};
+use crate::proxy::directory::{DirectoryCall, Found, LookupFailure, digest};
 use crate::proxy::json_object::JsonObject;
 use crate::proxy::local_view::AliasAnswer;
 
@@ -18,6 +18,5 @@ pub(super) async fn ask(
     if !answer::judge_alias(reply.status)? {
         return Ok(Found::NoSuchAlias);
     }
-    let JsonObject(answer) = parse::<JsonObject<AliasAnswer>>(reply.body, deadline).await?;
-    Found::content(&answer)
+    digest(reply.body, deadline, |JsonObject::<AliasAnswer>(answer)| Found::content(&answer)).await
 }

@@ -227,11 +227,24 @@ async fn a_name_that_the_dns_is_silent_about_costs_a_quarter_of_the_share() {
 #[tokio::test(start_paused = true)]
 async fn a_cut_that_came_too_soon_to_mean_anything_is_not_remembered() {
     let (world, well_known) = serving(Page::Mute);
-    let hasty = OutboundDeadline::after(2 * SECOND, Instant::now());
+    let hasty = ten_seconds();
+    advance(8 * SECOND).await;
     let host = "alpha.example".parse().unwrap();
     assert!(matches!(well_known.delegation(&host, hasty, None).await, Delegation::None(_)));
     world.well_known("alpha.example", Page::delegates_to("hs.beta.example"));
     assert_eq!(ask(&well_known).await, to("hs.beta.example"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn under_a_short_timeout_of_the_operator_a_black_hole_is_remembered_too() {
+    let (world, well_known) = serving(Page::Mute);
+    let host = "alpha.example".parse().unwrap();
+    for (waited, fetches) in [(1, 1), (0, 1)] {
+        let start = Instant::now();
+        let whole = OutboundDeadline::after(3 * SECOND, start);
+        assert!(matches!(well_known.delegation(&host, whole, None).await, Delegation::None(_)));
+        assert_eq!((start.elapsed().as_secs(), world.fetches()), (waited, fetches));
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -244,7 +257,8 @@ async fn equal_questions_share_one_fetch_and_nobody_gets_anothers_expiry() {
     // The leader's share is too short for a fair trial; the follower, with time of its own, leads then.
     let (world, well_known) = serving(Page::delegates_to("hs.beta.example").after(SECOND));
     let host = "alpha.example".parse().unwrap();
-    let hasty = OutboundDeadline::after(SECOND, Instant::now());
+    let hasty = ten_seconds();
+    advance(9 * SECOND).await;
     let (hasty, patient) = tokio::join!(well_known.delegation(&host, hasty, None), ask(&well_known));
     assert_eq!(hasty, Delegation::None(FetchFailure::TimedOut));
     assert_eq!(patient, to("hs.beta.example"));

@@ -98,18 +98,29 @@ fn the_filter_looks_at_name_topic_alias_and_type() {
     };
     let term = |term: &str| RoomListQuery { search_term: Some(term.to_owned()), ..Default::default() };
     for found in ["öff", "ÖFF", "tea", "LOUNGE"] {
-        assert!(term(found).lets_through(&room), "{found}");
+        assert!(term(found).filter().lets_through(&room), "{found}");
     }
-    assert!(!term("coffee").lets_through(&room));
-    assert!(!term("tea").lets_through(&ListedRoom::default()));
+    assert!(!term("coffee").filter().lets_through(&room));
+    assert!(!term("tea").filter().lets_through(&ListedRoom::default()));
 
     let types = |types: &[Option<&str>]| RoomListQuery {
         room_types: Some(types.iter().map(|name| name.map(str::to_owned)).collect()),
         ..Default::default()
     };
-    assert!(types(&[None, Some("m.space")]).lets_through(&room));
-    assert!(!types(&[None]).lets_through(&room));
-    assert!(!types(&[]).lets_through(&room));
-    assert!(types(&[None]).lets_through(&ListedRoom::default()));
-    assert!(RoomListQuery::default().lets_through(&room));
+    assert!(types(&[None, Some("m.space")]).filter().lets_through(&room));
+    assert!(!types(&[None]).filter().lets_through(&room));
+    assert!(!types(&[]).filter().lets_through(&room));
+    assert!(types(&[None]).filter().lets_through(&ListedRoom::default()));
+    assert!(RoomListQuery::default().filter().lets_through(&room));
+}
+
+#[test]
+fn a_filter_that_would_cost_too_much_is_refused() {
+    let body = |filter: serde_json::Value| read_body(serde_json::json!({ "filter": filter }).to_string().as_bytes());
+    let term = |bytes: usize| body(serde_json::json!({ "generic_search_term": "x".repeat(bytes) }));
+    assert!(term(MAX_SEARCH_TERM_BYTES).is_ok());
+    assert_eq!(term(MAX_SEARCH_TERM_BYTES + 1), Err(InvalidListRequest::Filter));
+    let types = |count: usize| body(serde_json::json!({ "room_types": vec!["m.space"; count] }));
+    assert!(types(MAX_ROOM_TYPES).is_ok());
+    assert_eq!(types(MAX_ROOM_TYPES + 1), Err(InvalidListRequest::Filter));
 }
