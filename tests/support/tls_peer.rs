@@ -13,10 +13,10 @@ use tokio::task::{JoinHandle, JoinSet};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
+use super::patience::PATIENCE;
+
 /// Between two bytes of a drip.
 const DRIP: Duration = Duration::from_millis(10);
-/// When a test gives up on a socket that should close.
-const PATIENCE: Duration = Duration::from_secs(20);
 
 /// From a request to the bytes of its whole answer, head included.
 pub(crate) type Answer = Arc<dyn Fn(&SeenRequest) -> Vec<u8> + Send + Sync>;
@@ -40,6 +40,26 @@ pub(crate) enum Behaviour {
     Truncated,
     /// Takes the request and resets the connection.
     Reset,
+    /// Sends these bytes in place of a TLS handshake.
+    NoTls(&'static [u8]),
+    /// Takes the request, sends these bytes and ends cleanly.
+    EndsAfter(Vec<u8>),
+    /// Takes the request, sends `head`, then `part` again and again, for ever.
+    Endless {
+        /// Sent once.
+        head: &'static [u8],
+        /// Sent for ever.
+        part: Vec<u8>,
+        /// Between two parts.
+        pause: Duration,
+    },
+}
+
+impl Behaviour {
+    /// Answers with what `answer` makes of the request; no bytes at all are silence.
+    pub(crate) fn answers(answer: impl Fn(&SeenRequest) -> Vec<u8> + Send + Sync + 'static) -> Self {
+        Self::Answers(Arc::new(answer))
+    }
 }
 
 /// A request as it came over the wire.
@@ -196,12 +216,16 @@ async fn serve(mut tcp: TcpStream, tls: TlsAcceptor, behaviour: Behaviour, seen:
     if matches!(behaviour, Behaviour::TcpSilent) {
         return until_closed(&mut tcp).await;
     }
+    if let Behaviour::NoTls(bytes) = behaviour {
+        tcp.write_all(bytes).await?;
+        return until_closed(&mut tcp).await;
+    }
     let mut stream = tls.accept(tcp).await?;
     let request = read_request(&mut stream).await?;
     seen.requests.lock().push(request.clone());
     match behaviour {
         Behaviour::Answers(answer) => stream.write_all(&answer(&request)).await?,
-        Behaviour::TcpSilent | Behaviour::TlsSilent => {}
+        Behaviour::TcpSilent | Behaviour::NoTls(_) | Behaviour::TlsSilent => {}
         Behaviour::HeaderDrip => return endlessly(stream, b"HTTP/1.1 200 OK\r\nX-Drip: ", b"x", DRIP).await,
         Behaviour::BodyDrip => {
             return endlessly(stream, b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"1\r\n \r\n", DRIP)
@@ -217,6 +241,11 @@ async fn serve(mut tcp: TcpStream, tls: TlsAcceptor, behaviour: Behaviour, seen:
             return stream.shutdown().await;
         }
         Behaviour::Reset => return stream.get_ref().0.set_zero_linger(),
+        Behaviour::EndsAfter(bytes) => {
+            stream.write_all(&bytes).await?;
+            return stream.shutdown().await;
+        }
+        Behaviour::Endless { head, part, pause } => return endlessly(stream, head, &part, pause).await,
     }
     stream.flush().await?;
     until_closed(&mut stream).await
