@@ -64,12 +64,12 @@ pub const MAX_CNAME_HOPS: usize = 8;
 pub const DNS_CACHE_MAX: Duration = Duration::from_secs(3600);
 
 /// Most address questions whose DNS answer is remembered; each family of a name is one. Worst case, every answer at its
-/// record limit: some 10 MB. *Source: ours.*
-pub const DNS_CACHE_ENTRIES: u64 = 10_000;
+/// record limit: some 4 MB. *Source: ours.*
+pub const DNS_CACHE_ENTRIES: u64 = 4096;
 
 /// Most SRV questions whose DNS answer is remembered. Worst case, every answer at its record limit and every target of the
-/// greatest length: some 20 MB. *Source: ours.*
-pub const DNS_SRV_CACHE_ENTRIES: u64 = 2_000;
+/// greatest length: some 10 MB. *Source: ours.*
+pub const DNS_SRV_CACHE_ENTRIES: u64 = 1024;
 
 /// Largest DNS answer that is remembered, in records. A larger one is used and forgotten. *Source: ours.*
 pub const DNS_CACHE_MAX_RECORDS: usize = 32;
@@ -103,9 +103,9 @@ pub const MAX_WELL_KNOWN_BYTES: usize = 50 * 1024;
 /// Longest redirect target that is followed, in bytes. *Source: ours.*
 pub const MAX_REDIRECT_BYTES: usize = 2048;
 
-/// Most hosts whose well-known answer is remembered. Worst case: two names of 255 bytes each, some 10 MB in all.
+/// Most hosts whose well-known answer is remembered. Worst case: two names of 255 bytes each, some 4 MB in all.
 /// *Source: ours.*
-pub const WELL_KNOWN_CACHE_ENTRIES: u64 = 10_000;
+pub const WELL_KNOWN_CACHE_ENTRIES: u64 = 4096;
 
 /// How long a well-known answer without cache headers is remembered, give or take
 /// [`WELL_KNOWN_JITTER_PERCENT`]. *Source: Matrix v1.19, resolving server names (recommended).*

@@ -2,8 +2,9 @@
 //!
 //! *Attack:* name the inside in a spelling that passes as a host name: `0x7f.1`, `127.1`, `user@127.0.0.1`, full-width
 //! digits. *Control:* the one grammar of `ServerName` (`src/server_name.rs`), and for what is an address without doubt
-//! `AddressPolicy::judge` (`src/outbound/address_policy.rs`). *Unplug:* leave out the rule for ambiguous last labels in
-//! `DnsName::from_str`: `0x7f.1` is looked up. Let `judge` allow everything: `127.0.0.1` is dialled. Both fail the tests.
+//! `AddressPolicy::judge` (`src/outbound/address_policy.rs`). *Unplug:* leave the rule for last labels out of
+//! `DnsName::from_str`: `127.1` is looked up. Let `judge` allow everything: `127.0.0.1` is dialled. Each fails its
+//! test.
 
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 

@@ -2,9 +2,9 @@
 //!
 //! *Attack:* start a lookup and close the connection, so that the work goes on uncounted, or its slot is never given back.
 //! *Control:* the slot is part of the call (`Admitted` in `src/admission/admit.rs`, owned by `FederationCall`), and the call
-//! runs on the worker, not in the connection's task (`src/homeserver/pooled.rs`, `src/federation_worker.rs`). *Unplug:* free
-//! the slot in `Admission::admit` and hand out one of another budget: the slot is not seen while the call runs. Forget it in
-//! `Slot::drop`: it is never given back. Both fail the tests.
+//! runs on the worker, not in the connection's task (`src/homeserver/pooled.rs`, `src/federation_worker.rs`).
+//! *Unplug:* free the slot in `Admission::admit` and hand out one of another budget: the slot is not seen while the
+//! call runs. Return at once from `Slot::drop`: it is never given back. Each fails its test.
 
 use std::sync::Arc;
 

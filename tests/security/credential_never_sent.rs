@@ -3,9 +3,10 @@
 //! *Attack:* lead a signed request to another server, by a redirect or by an answer of the DNS, or read from it what the
 //! client sent us. *Control:* the certificate is verified before the first byte (`src/outbound/tls_roots.rs`,
 //! `src/outbound/https.rs`); nothing is followed; the request is made anew, from nothing of the client's
-//! (`FederationClient::signed` in `src/outbound/call.rs`). *Unplug:* accept any certificate: the wrong peer reads a request.
-//! `redirect::Policy::limited(10)`: the second peer is connected to. Put the client's headers on the request in `signed`
-//! (a constant `Cookie` will do): the remote reads it.
+//! (`FederationClient::signed` in `src/outbound/call.rs`). *Unplug:* accept any certificate: the wrong peer reads a
+//! request. `redirect::Policy::limited(10)`: the second peer is connected to. Put a header of the client's on the
+//! request in `signed` (a constant `Cookie` will do): the remote reads it. Leave `X-Matrix` on a well-known lookup:
+//! the third test reads it.
 
 use std::time::Duration;
 

@@ -2,8 +2,9 @@
 //!
 //! *Attack:* send a new `X-Forwarded-For` with each request, to be a new client each time; or a victim's address, to take
 //! the victim's slot. *Control:* `ClientKey::from_request` (`src/admission/client_key.rs`) believes a listed proxy alone,
-//! and reads from the right. *Unplug:* leave out the look at the peer in `client_address`, or take the leftmost entry: the
-//! second lookup is admitted, and the tests fail.
+//! and reads from the right. *Unplug:* leave out the look at the peer in `client_address`: a hundred forged addresses
+//! are a hundred clients. Take the leftmost entry: what a client writes there counts. Keep all bits in `network_of`:
+//! an IPv6 subscriber is as many clients as it likes. Each fails its tests.
 
 use std::net::IpAddr;
 

@@ -2,8 +2,8 @@
 //!
 //! *Attack:* announce gigabytes, or send chunks for ever, as an answer or as an error; each lookup then holds what it reads
 //! in memory. *Control:* `read_bounded` counts what comes and refuses what is announced larger (`src/outbound/body.rs`).
-//! *Unplug:* raise `limits::MAX_ROOM_LIST_BYTES` and `MAX_ERROR_BODY_BYTES` a hundred times: one byte too many is then
-//! accepted. Take the look at the announced length out: a peer that announces ten gigabytes is waited for.
+//! *Unplug:* let `collect` read eight times as much, and leave out the look at the announced length: one byte too many
+//! is accepted, and ten announced gigabytes are waited for.
 
 use std::time::Duration;
 

@@ -1,8 +1,8 @@
 //! Which addresses are inside, row by row.
 //!
 //! *Attack:* find a block, or an IPv6 spelling of an IPv4 address, that the filter does not know. *Control:*
-//! `AddressPolicy` (`src/outbound/address_policy.rs`). *Unplug:* take a block out of `SPECIAL_V4`, or the `NAT64` case out of
-//! `is_ordinary`: its row fails.
+//! `AddressPolicy` (`src/outbound/address_policy.rs`). *Unplug:* let `judge` allow everything: every row but N06
+//! fails.
 //!
 //! | row | pinned by |
 //! |---|---|

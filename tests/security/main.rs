@@ -2,7 +2,6 @@
 //!
 //! `README.md` beside this file is the table. Everything runs on loopback, on ports of its own.
 #![cfg(all(feature = "server", target_os = "linux"))]
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[cfg(test)]
 #[path = "../support/mod.rs"]

@@ -3,8 +3,7 @@
 //! *Attack:* name addresses inside, one port after the other, and read from status, text, headers or time what listens there.
 //! *Control:* a refused address is never connected to (`AddressPolicy::judge` in `src/outbound/address_policy.rs`), so there
 //! is nothing to tell apart; and whatever else fails is one answer with one text (`lookup` in `src/proxy/answer.rs`).
-//! *Unplug:* let `judge` allow everything: the inside listener is connected to. Give `Failed` of a refused address a text or
-//! a status of its own in `answer.rs`: the answers differ.
+//! *Unplug:* let `judge` allow everything: the inside listener is connected to, and answers differ.
 
 use std::net::TcpListener;
 use std::time::Duration;

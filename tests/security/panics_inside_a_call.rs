@@ -2,8 +2,9 @@
 //!
 //! *Attack:* find an answer that makes the code of a call panic, and repeat it until no slot or thread is left. *Control:* the
 //! call is a task of its own: `FederationWorker::wait` (`src/federation_worker.rs`) turns its end without an answer into a
-//! failure, and unwinding drops the `Slot` (`src/admission/budget.rs`). *Unplug:* drive the call with `block_on` on the
-//! request's thread in `wait`: the panic is a 500 of the homeserver. Forget the slot in `Slot::drop`: it never comes back.
+//! failure, and unwinding drops the `Slot` (`src/admission/budget.rs`). *Unplug:* drive the call with `block_on` on
+//! the request's own thread in `wait`: the panic is a 500 of the homeserver. Return at once from `Slot::drop`: the
+//! slot never comes back.
 
 use std::net::IpAddr;
 use std::sync::Arc;

@@ -2,8 +2,8 @@
 //!
 //! *Attack:* without an account, from many addresses, ask for room lists at a server that accepts and never answers; each
 //! request holds a thread of the pool. *Control:* `ClientOutboundProxyPolicy::for_pool` and `InFlightBudget::try_acquire`
-//! (`src/admission/policy.rs`, `src/admission/budget.rs`), asked by `Admission::admit`. *Unplug:* let `global_cap` return
-//! the pool's size: all eight threads are held at once, and the first assertion fails.
+//! (`src/admission/policy.rs`, `src/admission/budget.rs`), asked by `Admission::admit`. *Unplug:* give `for_pool` the
+//! whole pool as its cap: eight lookups are out at once, and the test fails.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ async fn f03_a_silent_peer_and_twenty_addresses_hold_half_the_pool_and_local_req
     let peer = TlsPeer::start(ca.server_config(&["127.0.0.1"]), Behaviour::TlsSilent).await;
     let name = peer.address().to_string();
     let file = CaFile::of(&ca);
-    let homeserver = Homeserver::start(&config(POOL, Duration::from_secs(3), Some(&file), no_name_server()));
+    let homeserver = Homeserver::start(&config(POOL, Duration::from_secs(5), Some(&file), no_name_server()));
 
     let strangers = async {
         let lookups = (1..=STRANGERS).map(async |n| {

@@ -2,8 +2,9 @@
 //!
 //! *Attack:* a public server answers the well-known lookup, or the call itself, with a redirect to an inside address, or to
 //! a name that resolves to one. *Control:* `Fetcher::judged` judges every hop (`src/outbound/well_known/fetch.rs`); the HTTP
-//! library follows nothing (`redirect::Policy::none` in `src/outbound/https.rs`). *Unplug:* allow every address in
-//! `Fetcher::judged`: the hop is dialled. Set `redirect::Policy::limited(10)`: the second peer is connected to.
+//! library follows nothing (`redirect::Policy::none` in `src/outbound/https.rs`). *Unplug:* let `AddressPolicy::judge`
+//! allow everything: hops and delegations are dialled. Set `redirect::Policy::limited(10)`: the second peer is
+//! connected to.
 
 use std::net::SocketAddr;
 

@@ -2,8 +2,8 @@
 //!
 //! *Attack:* make us call a new server each time; if each leaves an idle connection behind, descriptors run out. *Control:*
 //! one client per attempt, without a pool (`HttpsTransport::exchange` in `src/outbound/https.rs`): a connection ends with
-//! its answer. *Unplug:* make the client once, keep it (`std::mem::forget` on the response does the same), with a pool: the
-//! descriptors are not given back, and the test fails.
+//! its answer. *Unplug:* keep each attempt's client (`std::mem::forget(client.clone())`), with a pool
+//! (`pool_max_idle_per_host(8)`): the connections are left open.
 
 use crate::rig::{
     Names, allowing, ask, assert_at_rest, https, in_a_process_of_its_own, list_of, portcullis, room_list, until,
@@ -37,7 +37,7 @@ async fn asks_them_all() {
     }
     peer.all_closed().await;
     assert_eq!(peer.accepted(), ANSWERING + 1);
-    until("every descriptor is back", || descriptors() == before).await;
+    until("every descriptor is back", || descriptors() <= before).await;
     assert_at_rest(&portcullis);
 }
 
