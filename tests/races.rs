@@ -28,8 +28,8 @@ mod loom_explores {
         }
     }
 
-    fn rivals(threads: usize, cap: usize, key_of: fn(usize) -> usize) {
-        let budget = InFlightBudget::new(cap, 1);
+    fn rivals(threads: usize, cap: usize, per_key: usize, key_of: fn(usize) -> usize) {
+        let budget = InFlightBudget::new(cap, per_key);
         let witness = Arc::new(Witness { held: AtomicUsize::new(0), cap });
         let rivals: Vec<_> = (0..threads)
             .map(|index| {
@@ -51,19 +51,25 @@ mod loom_explores {
 
     #[test]
     fn two_strangers_never_exceed_a_cap_of_one_and_leak_nothing() {
-        loom::model(|| rivals(2, 1, |index| index));
+        loom::model(|| rivals(2, 1, 1, |index| index));
     }
 
     #[test]
     fn two_calls_of_one_key_leak_nothing() {
-        loom::model(|| rivals(2, 2, |_| 7));
+        loom::model(|| rivals(2, 2, 1, |_| 7));
+    }
+
+    /// The array has a place for each key, so one key that may hold more is what only the count can stop.
+    #[test]
+    fn two_calls_of_one_key_never_exceed_a_cap_of_one() {
+        loom::model(|| rivals(2, 1, 2, |_| 7));
     }
 
     #[test]
     fn three_strangers_never_exceed_a_cap_of_two() {
         let mut model = loom::model::Builder::new();
         model.preemption_bound = Some(2);
-        model.check(|| rivals(3, 2, |index| index));
+        model.check(|| rivals(3, 2, 1, |index| index));
     }
 
     #[test]
