@@ -22,6 +22,9 @@ pub(crate) mod endpoint;
 pub(crate) mod error;
 #[cfg(test)]
 pub(crate) mod fake_world;
+#[cfg(test)]
+#[cfg(target_os = "linux")]
+mod flood_tests;
 pub(crate) mod hickory;
 pub(crate) mod https;
 pub(crate) mod resolver;
