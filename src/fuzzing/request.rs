@@ -41,6 +41,36 @@ const PEERS: [&str; 4] = ["192.0.2.1", "192.0.2.1", "10.0.0.1", "2001:db8::1"];
 /// tokio's timers wake at whole milliseconds.
 const TIMER: Duration = Duration::from_millis(2);
 
+/// Every key that an answer may have; a stranger's own ones are left out.
+const OUR_KEYS: [&str; 13] = [
+    "room_id",
+    "servers",
+    "chunk",
+    "next_batch",
+    "prev_batch",
+    "total_room_count_estimate",
+    "versions",
+    "unstable_features",
+    "server_name",
+    "verify_keys",
+    "old_verify_keys",
+    "valid_until_ts",
+    "signatures",
+];
+
+const ROOM_KEYS: [&str; 10] = [
+    "room_id",
+    "num_joined_members",
+    "world_readable",
+    "guest_can_join",
+    "canonical_alias",
+    "name",
+    "topic",
+    "avatar_url",
+    "join_rule",
+    "room_type",
+];
+
 const HOMESERVER: &str = r##"
 server_name = "us.example"
 signing_key = "signing.key"
@@ -60,7 +90,7 @@ user_id = "@alice:us.example"
 
 /// Any bytes of up to four clients, and any answers of the world: never panics; never more than two lookups in flight,
 /// nor two of one client; no lookup outlasts its deadline; every answer of ours is JSON with the headers a browser needs,
-/// an error with `errcode` and `error`; nothing is asked outside for what is answered here, for a name that anybody
+/// an error with `errcode` and `error`, with nothing in it that a stranger wrote; nothing is asked outside for what is answered here, for a name that anybody
 /// could read in two ways, or for our own; and at the end the budget is empty.
 ///
 /// The clients' bytes with `\n&&\n` between them, then `\n%%\n`, then the lines of `script.rs`. A client whose bytes
@@ -199,12 +229,20 @@ impl Client {
         let content: serde_json::Value = serde_json::from_slice(&body).unwrap();
         let content = content.as_object().unwrap();
         if head.status.is_success() {
-            assert!(!content.contains_key("errcode"));
+            assert!(content.keys().all(|key| OUR_KEYS.contains(&key.as_str())), "{content:?}");
+            for room in content.get("chunk").and_then(serde_json::Value::as_array).into_iter().flatten() {
+                assert!(room.as_object().unwrap().keys().all(|key| ROOM_KEYS.contains(&key.as_str())), "{room}");
+            }
         } else {
             assert!(head.status.is_client_error() || head.status.is_server_error());
             assert_ne!(head.status.as_u16(), 500);
             assert!(content["errcode"].as_str().unwrap().starts_with("M_"));
-            assert!(content["error"].is_string());
+            let text = content["error"].as_str().unwrap();
+            // What is wrong with a name is said in numbers too; of other servers nothing is ever told.
+            assert!(
+                head.status.as_u16() == 400 || text.chars().all(|c| c.is_ascii_alphabetic() || " ',".contains(c)),
+                "{text}"
+            );
             assert_eq!(head.status.as_u16() == 429, head.headers.contains_key("retry-after"));
         }
         answers.lock().push(Answered { status: head.status, head_only });
