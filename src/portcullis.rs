@@ -54,7 +54,7 @@ pub struct Portcullis {
     ipv6_prefix: Ipv6ClientPrefix,
     require_token_for_remote: bool,
     directory: Arc<Directory>,
-    worker: FederationWorker,
+    worker: Arc<FederationWorker>,
     stopping: AtomicBool,
     /// True once calls are to be dropped; so is the end of this sender.
     cut_short: watch::Sender<bool>,

@@ -44,7 +44,18 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     // looks into every floor; nobody imports it
     (
         "fuzzing",
-        &["limits", "deadline", "server_name", "sync", "admission", "outbound", "proxy", "portcullis", "homeserver"],
+        &[
+            "limits",
+            "deadline",
+            "server_name",
+            "sync",
+            "admission",
+            "outbound",
+            "proxy",
+            "federation_worker",
+            "portcullis",
+            "homeserver",
+        ],
     ),
 ];
 

@@ -1,7 +1,7 @@
 //! A client's bytes, from the listener to the answer, with a world outside that is as hostile as the client.
 
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -16,6 +16,7 @@ use super::sections;
 use super::server_name::means_the_same_to_everybody;
 use super::wire::{Answered, holds_exactly};
 use crate::admission::{OutboundRoute, TrustedProxies};
+use crate::federation_worker::FederationWorker;
 use crate::homeserver::config::Config;
 use crate::homeserver::embedded::EmbeddedHomeserver;
 use crate::homeserver::key_document::KeyDocumentSigner;
@@ -29,6 +30,15 @@ use crate::portcullis::{Begun, Portcullis};
 use crate::proxy::answer::ResponseBody;
 use crate::server_name::ServerName;
 use crate::sync::Mutex;
+
+/// What has no state of its own and takes longer to make than most inputs take to run.
+static SHARED: OnceLock<Shared> = OnceLock::new();
+
+struct Shared {
+    signer: Arc<Ed25519Signer>,
+    /// No call is made on it: here everything runs on one thread.
+    worker: Arc<FederationWorker>,
+}
 
 const OWN_NAME: &str = "us.example";
 
@@ -146,19 +156,22 @@ struct Client {
 
 impl Server {
     fn facing(world: &Arc<Script>, own_name: &ServerName, only_client: bool) -> Self {
-        let signer = |name: &ServerName| {
-            Ed25519Signer::from_key_file(name.clone(), &format!("ed25519 a_fuzz {}", "A".repeat(43))).unwrap()
-        };
+        let Shared { signer, worker } = SHARED.get_or_init(|| {
+            let key = format!("ed25519 a_fuzz {}", "A".repeat(43));
+            let signer = Ed25519Signer::from_key_file(own_name.clone(), &key).unwrap();
+            Shared { signer: Arc::new(signer), worker: Arc::new(FederationWorker::start(1).unwrap()) }
+        });
         let user_agent = HeaderValue::from_static("portcullis");
         let policy = AddressPolicy::default();
         let discovery = Discovery::new(own_name.clone(), world.clone(), world.clone(), policy, user_agent);
         let portcullis = Portcullis::builder(own_name.clone(), POOL_THREADS)
-            .federation_client(FederationClient::new(Arc::new(signer(own_name)), discovery, world.clone()))
+            .federation_client(FederationClient::new(signer.clone(), discovery, world.clone()))
+            .federation_worker(Arc::clone(worker))
             .trusted_proxies(TrustedProxies::new(["10.0.0.0/8".parse().unwrap()]))
             .build()
             .unwrap();
         let config = Config::parse("", std::path::Path::new(""), HOMESERVER).unwrap();
-        let router = Router::new(own_name.clone(), Arc::new(PublishedKey(signer(own_name))));
+        let router = Router::new(own_name.clone(), Arc::new(PublishedKey(Arc::clone(signer))));
         let homeserver = EmbeddedHomeserver::new(&config);
         Self { portcullis, homeserver, router, world: Arc::clone(world), own_name: own_name.clone(), only_client }
     }
@@ -261,7 +274,7 @@ impl Handler for Client {
 }
 
 /// Publishes the key that signs.
-struct PublishedKey(Ed25519Signer);
+struct PublishedKey(Arc<Ed25519Signer>);
 
 impl KeyDocumentSigner for PublishedKey {
     fn key_id(&self) -> &str {

@@ -29,6 +29,7 @@ pub struct PortcullisBuilder {
     ipv6_prefix: Ipv6ClientPrefix,
     rules: Option<Arc<dyn DestinationRules>>,
     remote: Option<Box<dyn RemoteDirectory>>,
+    worker: Option<Arc<FederationWorker>>,
 }
 
 /// Why a [`Portcullis`] cannot be built.
@@ -57,6 +58,7 @@ impl PortcullisBuilder {
             ipv6_prefix: Ipv6ClientPrefix::default(),
             rules: None,
             remote: None,
+            worker: None,
         }
     }
 
@@ -70,6 +72,13 @@ impl PortcullisBuilder {
     #[cfg(test)]
     pub(crate) fn remote_directory(mut self, remote: Box<dyn RemoteDirectory>) -> Self {
         self.remote = Some(remote);
+        self
+    }
+
+    /// A worker that runs already, for whoever builds many: starting threads takes longer than all the rest.
+    #[cfg(feature = "server")]
+    pub(crate) fn federation_worker(mut self, worker: Arc<FederationWorker>) -> Self {
+        self.worker = Some(worker);
         self
     }
 
@@ -112,6 +121,10 @@ impl PortcullisBuilder {
             None => None,
             Some(limit) => Some(RemoteTimeout::new(limit).ok_or(BuildError::ZeroRemoteTimeout)?),
         };
+        let worker = match self.worker {
+            Some(worker) => worker,
+            None => Arc::new(FederationWorker::start(FEDERATION_WORKER_THREADS).map_err(BuildError::Worker)?),
+        };
         let remote = self.remote.ok_or(BuildError::NoFederationClient)?;
         let mut admission = Admission::new(self.own_name, ClientOutboundProxyPolicy::for_pool(self.pool_threads))
             .with_remote_timeout(remote_timeout);
@@ -125,7 +138,7 @@ impl PortcullisBuilder {
             ipv6_prefix: self.ipv6_prefix,
             require_token_for_remote: self.require_token_for_remote,
             directory: Arc::new(Directory::new(remote)),
-            worker: FederationWorker::start(FEDERATION_WORKER_THREADS).map_err(BuildError::Worker)?,
+            worker,
             stopping: AtomicBool::new(false),
             cut_short: watch::Sender::new(false),
         })
