@@ -85,17 +85,30 @@ pub const DNS_NEGATIVE_MAX: Duration = Duration::from_secs(60);
 pub const DNS_SERVFAIL_KEEP: Duration = Duration::from_secs(5);
 
 /// Most addresses of one name that are candidates for dialling. All are judged, also those past it. *Source: ours.*
-pub const MAX_ADDRESSES_PER_NAME: usize = 16;
+pub const MAX_ADDRESSES_PER_NAME: usize = 8;
 
 /// Most candidates of one destination, all SRV targets together. *Source: ours.*
 pub const MAX_ADDRESSES_PER_DESTINATION: usize = 32;
 
-/// Most SRV records used, best first: at most 32 address questions. With the two of the well-known host and the two for SRV
-/// itself one discovery asks at most 36, redirects and aliases aside. *Source: ours.*
-pub const MAX_SRV_RECORDS: usize = 16;
+/// Most SRV records used, best first: at most 8 address questions at once. With the two of the well-known host and the two
+/// for SRV itself one discovery asks at most 12, redirects and aliases aside. *Source: ours.*
+pub const MAX_SRV_RECORDS: usize = 4;
+
+/// How many name servers are asked one question at once, so that a dead one costs no time. *Source: ours.*
+pub const MAX_NAME_SERVERS_AT_ONCE: usize = 2;
+
+/// Most descriptors that one call holds at once: two families of each SRV target, each asked at two name servers over a
+/// socket of its own ([`MAX_SRV_RECORDS`] × 2 × [`MAX_NAME_SERVERS_AT_ONCE`] = 16), and two for a connection to a remote
+/// and one that is just being closed. Attempts follow one another, and an answer fetched over TCP takes the place of its
+/// UDP socket. *Source: ours.*
+pub const MAX_DESCRIPTORS_PER_CALL: usize = MAX_SRV_RECORDS * 2 * MAX_NAME_SERVERS_AT_ONCE + 2;
 
 /// Most redirects followed for one well-known lookup. *Source: spec notes, section 3.1.*
 pub const MAX_WELL_KNOWN_REDIRECTS: usize = 5;
+
+/// Most connect attempts of one well-known lookup that may fail, all its hops together; so at most three and one for each
+/// hop are made. *Source: ours.*
+pub const MAX_WELL_KNOWN_FAILED_CONNECTS: usize = 3;
 
 /// Largest well-known body, in bytes. *Source: design, decision 23.*
 pub const MAX_WELL_KNOWN_BYTES: usize = 50 * 1024;
@@ -152,10 +165,9 @@ pub const MAX_ALIAS_BYTES: usize = 64 * 1024;
 /// as an alias answer.*
 pub const MAX_ERROR_BODY_BYTES: usize = 64 * 1024;
 
-/// Most connect attempts of one request. With a third of what is left for each, the last one of a call of ten seconds would
-/// get 6 ms; the cap is there for addresses that refuse at once, which a stranger's zone can list by the thousand.
-/// *Source: our own choice.*
-pub const MAX_CONNECT_ATTEMPTS: usize = 16;
+/// Most connect attempts of one request. With a third of what is left for each, the sixth of a call of ten seconds gets
+/// 0.4 s: less is no fair attempt. *Source: our own choice.*
+pub const MAX_CONNECT_ATTEMPTS: usize = 6;
 
 /// Most header lines read from a remote. *Source: design, decision 23.*
 pub const MAX_REMOTE_HEADER_LINES: usize = 256;

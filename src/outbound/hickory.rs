@@ -5,29 +5,27 @@
 //! counted and where an SRV record whose own name is an alias is found too.
 
 mod chain;
+mod name_servers;
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::StreamExt;
 use futures_util::future::{Either, select};
-use hickory_resolver::config::{ConnectionConfig, NameServerConfig, ResolverOpts};
-use hickory_resolver::net::runtime::TokioRuntimeProvider;
-use hickory_resolver::net::xfer::DnsHandle;
-use hickory_resolver::net::{DnsError as Answered, NetError};
-use hickory_resolver::proto::op::{DnsRequestOptions, Query, ResponseCode};
-use hickory_resolver::proto::rr::{Name, RData, Record, RecordType};
-use hickory_resolver::{NameServerPool, PoolContext, TlsConfig, system_conf};
+use hickory_resolver::net::DnsError as Answered;
+use hickory_resolver::proto::op::{Query, ResponseCode};
+use hickory_resolver::proto::rr::{DNSClass, Name, RData, Record, RecordType};
+use hickory_resolver::system_conf;
 
 use crate::deadline::OutboundDeadline;
-use crate::limits::{ADDRESS_FAMILY_GRACE, DNS_CACHE_ENTRIES, DNS_SRV_CACHE_ENTRIES, MEDIA_DEADLINE};
+use crate::limits::{ADDRESS_FAMILY_GRACE, DNS_CACHE_ENTRIES, DNS_SRV_CACHE_ENTRIES};
 use crate::outbound::BoxFuture;
 use crate::outbound::dns_cache::{DnsCache, Looked};
 use crate::outbound::resolver::{DnsError, Resolve, SrvRecord, SrvService, SrvTarget};
 use crate::server_name::DnsName;
 use chain::{Chain, Link};
+use name_servers::NameServers;
 
 /// Asks name servers over UDP, over TCP when an answer is cut short, and remembers what may be remembered.
 ///
@@ -39,7 +37,7 @@ pub struct HickoryResolver {
 }
 
 struct Shared {
-    servers: NameServerPool<TokioRuntimeProvider>,
+    servers: NameServers,
     addresses: DnsCache<(Family, DnsName), IpAddr>,
     services: DnsCache<(SrvService, DnsName), SrvRecord>,
 }
@@ -62,26 +60,23 @@ pub enum NoNameServers {
     System(String),
 }
 
-/// The time-out that the library is given. Never reached: the shares of a call's deadline are shorter and end first.
-const NEVER_REACHED: Duration = MEDIA_DEADLINE;
-
-/// How many name servers are asked at once: as many as resolv.conf may name, so that dead ones cost no time.
-const ASKED_AT_ONCE: usize = 3;
+/// The port of name servers in resolv.conf.
+const DNS_PORT: u16 = 53;
 
 impl HickoryResolver {
     /// Asks these name servers.
     ///
     /// *Errors:* [`NoNameServers::Empty`]. *Panics:* never. *Blocking:* no.
     pub fn with_name_servers(servers: &[SocketAddr]) -> Result<Self, NoNameServers> {
-        let servers = servers.iter().map(|server| {
-            let on_its_port = |mut connection: ConnectionConfig| {
-                connection.port = server.port();
-                connection
-            };
-            let connections = vec![on_its_port(ConnectionConfig::udp()), on_its_port(ConnectionConfig::tcp())];
-            NameServerConfig::new(server.ip(), true, connections)
-        });
-        Self::from_config(servers.collect())
+        if servers.is_empty() {
+            return Err(NoNameServers::Empty);
+        }
+        let shared = Shared {
+            servers: NameServers::new(servers.to_vec()),
+            addresses: DnsCache::new(DNS_CACHE_ENTRIES),
+            services: DnsCache::new(DNS_SRV_CACHE_ENTRIES),
+        };
+        Ok(Self { shared: Arc::new(shared) })
     }
 
     /// Asks the name servers of the system's resolv.conf. Its search list and its options are not used.
@@ -89,27 +84,8 @@ impl HickoryResolver {
     /// *Errors:* [`NoNameServers`]. *Blocking:* reads one small file.
     pub fn from_system() -> Result<Self, NoNameServers> {
         let (config, _) = system_conf::read_system_conf().map_err(|error| NoNameServers::System(error.to_string()))?;
-        let (_, _, servers) = config.into_parts();
-        Self::from_config(servers)
-    }
-
-    fn from_config(servers: Vec<NameServerConfig>) -> Result<Self, NoNameServers> {
-        if servers.is_empty() {
-            return Err(NoNameServers::Empty);
-        }
-        let mut options = ResolverOpts::default();
-        options.attempts = 0;
-        options.timeout = NEVER_REACHED;
-        options.num_concurrent_reqs = servers.len().min(ASKED_AT_ONCE);
-        let tls = TlsConfig::new().map_err(|error| NoNameServers::System(error.to_string()))?;
-        let context = Arc::new(PoolContext::new(options, tls));
-        Ok(Self {
-            shared: Arc::new(Shared {
-                servers: NameServerPool::from_config(servers, context, TokioRuntimeProvider::default()),
-                addresses: DnsCache::new(DNS_CACHE_ENTRIES),
-                services: DnsCache::new(DNS_SRV_CACHE_ENTRIES),
-            }),
-        })
+        let servers: Vec<_> = config.name_servers().iter().map(|server| SocketAddr::new(server.ip, DNS_PORT)).collect();
+        Self::with_name_servers(&servers)
     }
 }
 
@@ -201,15 +177,19 @@ impl Ask for Shared {
     /// One question on the wire. With "no such records" goes the zone's word on how long that holds.
     async fn ask(&self, name: &Name, kind: RecordType) -> Asked {
         let query = Query::query(name.clone(), kind);
-        match self.servers.lookup(query, DnsRequestOptions::default()).next().await {
-            Some(Ok(response)) => Ok(response.into_message().answers),
-            Some(Err(NetError::Dns(Answered::NoRecordsFound(none)))) => {
+        let answer = self.servers.answer(&query).await.map_err(|_| (DnsError::Failed, None))?;
+        match Answered::from_response(answer) {
+            Ok(response) => {
+                let answers = response.into_message().answers;
+                let all_in = answers.iter().all(|record| record.dns_class == DNSClass::IN);
+                if all_in { Ok(answers) } else { Err((DnsError::Failed, None)) }
+            }
+            Err(Answered::NoRecordsFound(none)) => {
                 let ttl = none.negative_ttl.map(|seconds| Duration::from_secs(seconds.into()));
                 Err((DnsError::NoRecords, ttl))
             }
-            Some(Err(NetError::Dns(Answered::ResponseCode(ResponseCode::ServFail)))) => Err((DnsError::ServFail, None)),
-            Some(Err(NetError::Timeout)) => Err((DnsError::TimedOut, None)),
-            Some(Err(_)) | None => Err((DnsError::Failed, None)),
+            Err(Answered::ResponseCode(ResponseCode::ServFail)) => Err((DnsError::ServFail, None)),
+            Err(_) => Err((DnsError::Failed, None)),
         }
     }
 }

@@ -283,9 +283,10 @@ fn addresses_are_judged_whole_and_then_cut_to_size() {
     let mut many: Vec<_> = many.iter().map(String::as_str).collect();
     let found = Answers::new().name("alpha.example", &many).lead("alpha.example:8448").unwrap();
     assert_eq!(found.addresses.len(), MAX_ADDRESSES_PER_NAME);
-    let records: Vec<_> = ["a.example", "b.example", "c.example"].map(|target| (0, 0, 8450, target)).to_vec();
-    let answers = Answers::new().srv(FED, &records).name("a.example", &many).name("b.example", &many);
-    let found = answers.name("c.example", &many).lead("alpha.example").unwrap();
+    let targets = ["a.example", "b.example", "c.example", "d.example", "e.example"];
+    let records: Vec<_> = targets.map(|target| (0, 0, 8450, target)).to_vec();
+    let answers = targets.iter().fold(Answers::new().srv(FED, &records), |answers, target| answers.name(target, &many));
+    let found = { answers }.lead("alpha.example").unwrap();
     assert_eq!(found.addresses.len(), MAX_ADDRESSES_PER_DESTINATION);
     many.push("10.0.0.1");
     let refused = Answers::new().name("alpha.example", &many).lead("alpha.example:8448");

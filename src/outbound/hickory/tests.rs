@@ -19,6 +19,8 @@ enum Says {
     Silence,
     /// Cut short over UDP, whole over TCP.
     OnlyOverTcp(Vec<Record>),
+    /// Cut short over UDP; over TCP nothing comes, and nothing more on that connection.
+    StallsOverTcp,
 }
 
 type Zone = Vec<(Name, RecordType, Says)>;
@@ -53,16 +55,19 @@ impl FakeDns {
         });
         tasks.spawn(async move {
             let (zone, log) = over_tcp;
+            let mut connections = JoinSet::new();
             loop {
                 let (mut stream, _) = tcp.accept().await.unwrap();
-                while let Ok(length) = stream.read_u16().await {
-                    let mut question = vec![0; usize::from(length)];
-                    stream.read_exact(&mut question).await.unwrap();
-                    if let Some(reply) = reply(&question, &zone, &log, true) {
+                let (zone, log) = (Arc::clone(&zone), Arc::clone(&log));
+                connections.spawn(async move {
+                    while let Ok(length) = stream.read_u16().await {
+                        let mut question = vec![0; usize::from(length)];
+                        stream.read_exact(&mut question).await.unwrap();
+                        let Some(reply) = reply(&question, &zone, &log, true) else { std::future::pending().await };
                         stream.write_u16(u16::try_from(reply.len()).unwrap()).await.unwrap();
                         stream.write_all(&reply).await.unwrap();
                     }
-                }
+                });
             }
         });
         Self { address, zone, asked, _tasks: tasks }
@@ -102,7 +107,8 @@ fn reply(bytes: &[u8], zone: &Mutex<Zone>, log: &Mutex<Vec<String>>, tcp: bool) 
     match says {
         Says::Records(records) => answer.insert_answers(records),
         Says::OnlyOverTcp(records) if tcp => answer.insert_answers(records),
-        Says::OnlyOverTcp(_) => answer.metadata.truncation = true,
+        Says::StallsOverTcp if tcp => return None,
+        Says::OnlyOverTcp(_) | Says::StallsOverTcp => answer.metadata.truncation = true,
         Says::Code(code) => answer.metadata.response_code = code,
         Says::Silence => return None,
         Says::NxDomain(soa) => {
@@ -285,6 +291,128 @@ async fn an_answer_cut_short_is_asked_for_over_tcp_s20() {
     let many: Vec<_> = (1..=200).map(|last| a(ALPHA, &format!("44.128.10.{last}"))).collect();
     let dns = FakeDns::start(&[(ALPHA, RecordType::A, Says::OnlyOverTcp(many))]).await;
     assert_eq!(dns.resolver().addresses(&name("alpha.example"), soon()).await.unwrap().len(), 200);
+}
+
+#[tokio::test]
+async fn a_server_that_stalls_over_tcp_on_one_question_answers_the_next() {
+    let dns = FakeDns::start(&[
+        ("stalls.example.", RecordType::A, Says::StallsOverTcp),
+        (ALPHA, RecordType::A, Says::OnlyOverTcp(vec![a(ALPHA, "44.128.10.1")])),
+    ])
+    .await;
+    let resolver = dns.resolver();
+    let stalled = {
+        let resolver = resolver.clone();
+        tokio::spawn(async move { resolver.addresses(&name("stalls.example"), soon()).await })
+    };
+    assert_eq!(resolver.addresses(&name("stalls.example"), at_once()).await, Err(DnsError::TimedOut));
+    assert_eq!(resolver.addresses(&name("alpha.example"), soon()).await, Ok(ips(&["44.128.10.1"])));
+    assert!(!stalled.is_finished());
+    stalled.abort();
+}
+
+/// A name server that hears every question and answers none: who asked, from which socket.
+struct SilentDns {
+    address: SocketAddr,
+    askers: Arc<Mutex<Vec<SocketAddr>>>,
+    _tasks: JoinSet<()>,
+}
+
+impl SilentDns {
+    async fn start() -> Self {
+        let udp = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+        let (address, askers) = (udp.local_addr().unwrap(), Arc::<Mutex<Vec<_>>>::default());
+        let seen = Arc::clone(&askers);
+        let mut tasks = JoinSet::new();
+        tasks.spawn(async move {
+            let mut buffer = [0; 4096];
+            loop {
+                let (_, asker) = udp.recv_from(&mut buffer).await.unwrap();
+                seen.lock().push(asker);
+            }
+        });
+        Self { address, askers, _tasks: tasks }
+    }
+}
+
+#[tokio::test]
+async fn silent_and_dead_name_servers_do_not_keep_a_living_one_from_being_asked() {
+    let gone = UdpSocket::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let silent = [SilentDns::start().await, SilentDns::start().await];
+    let alive = FakeDns::start(&[
+        (ALPHA, RecordType::A, Says::Records(vec![a(ALPHA, "44.128.10.1")])),
+        ("long.example.", RecordType::A, Says::OnlyOverTcp(vec![a("long.example.", "44.128.10.2")])),
+    ])
+    .await;
+    for servers in [
+        vec![gone, alive.address],
+        vec![silent[0].address, alive.address],
+        vec![alive.address, silent[0].address],
+        vec![silent[0].address, silent[1].address, gone, alive.address],
+    ] {
+        let resolver = HickoryResolver::with_name_servers(&servers).unwrap();
+        assert_eq!(resolver.addresses(&name("alpha.example"), soon()).await, Ok(ips(&["44.128.10.1"])), "{servers:?}");
+        assert_eq!(resolver.addresses(&name("long.example"), soon()).await, Ok(ips(&["44.128.10.2"])), "{servers:?}");
+    }
+    let resolver = HickoryResolver::with_name_servers(&[gone]).unwrap();
+    assert_eq!(resolver.addresses(&name("alpha.example"), soon()).await, Err(DnsError::Failed), "nobody is there");
+}
+
+#[tokio::test]
+async fn a_question_is_sent_three_times_from_one_socket_to_each_of_two_servers_at_once() {
+    let silent = [SilentDns::start().await, SilentDns::start().await, SilentDns::start().await];
+    let servers = NameServers::new(silent.iter().map(|dns| dns.address).collect());
+    let question = Query::query(Name::from_ascii(ALPHA).unwrap(), RecordType::A);
+    let three_times = async {
+        while silent[0].askers.lock().len() < 3 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::select! {
+        answer = servers.answer(&question) => panic!("{answer:?}"),
+        () = three_times => {}
+    }
+    let sockets = |dns: &SilentDns| {
+        let mut askers = dns.askers.lock().clone();
+        askers.sort();
+        askers.dedup();
+        askers.len()
+    };
+    assert_eq!(sockets(&silent[0]), 1);
+    assert!(silent[1..].iter().all(|dns| sockets(dns) == 1), "the others took turns");
+}
+
+#[tokio::test]
+async fn what_answers_another_question_is_not_listened_to() {
+    let forger = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    let resolver = HickoryResolver::with_name_servers(&[forger.local_addr().unwrap()]).unwrap();
+    let forges = async {
+        let zone = |says| Mutex::new(vec![(Name::from_ascii(ALPHA).unwrap(), RecordType::A, says)]);
+        let forged = zone(Says::Records(vec![a(ALPHA, "44.128.10.66")]));
+        let right = zone(Says::Records(vec![a(ALPHA, "44.128.10.1")]));
+        let mut buffer = [0; 4096];
+        loop {
+            let (length, asker) = forger.recv_from(&mut buffer).await.unwrap();
+            let question = Message::from_vec(&buffer[..length]).unwrap();
+            let mut other_id = question.clone();
+            other_id.metadata.id = question.metadata.id.wrapping_add(1);
+            let reply_to =
+                |question: &Message, zone| reply(&question.to_vec().unwrap(), zone, &Mutex::default(), false).unwrap();
+            let mut other_name = Message::from_vec(&reply_to(&question, &forged)).unwrap();
+            other_name.queries[0].name = Name::from_ascii("beta.example.").unwrap();
+            let echo = buffer[..length].to_vec();
+            for datagram in
+                [vec![0], echo, reply_to(&other_id, &forged), other_name.to_vec().unwrap(), reply_to(&question, &right)]
+            {
+                forger.send_to(&datagram, asker).await.unwrap();
+            }
+        }
+    };
+    let alpha = name("alpha.example");
+    tokio::select! {
+        () = forges => {}
+        found = resolver.addresses(&alpha, soon()) => assert_eq!(found, Ok(ips(&["44.128.10.1"]))),
+    }
 }
 
 #[tokio::test]

@@ -13,7 +13,8 @@ use tokio::time::Instant;
 
 use crate::deadline::OutboundDeadline;
 use crate::limits::{
-    CONNECT_SHARE, DNS_QUESTION_SHARE, MAX_ADDRESSES_PER_NAME, MAX_WELL_KNOWN_BYTES, MAX_WELL_KNOWN_REDIRECTS,
+    CONNECT_SHARE, DNS_QUESTION_SHARE, MAX_ADDRESSES_PER_NAME, MAX_WELL_KNOWN_BYTES, MAX_WELL_KNOWN_FAILED_CONNECTS,
+    MAX_WELL_KNOWN_REDIRECTS,
 };
 use crate::outbound::address_policy::{AddressPolicy, JudgedAddress};
 use crate::outbound::resolver::{DnsError, Resolve};
@@ -88,8 +89,9 @@ impl Fetcher {
     pub(crate) async fn fetch(&self, host: &DnsName, share: OutboundDeadline) -> Result<File, FetchFailure> {
         let mut visited = vec![Target::of(host)];
         let mut target = Target::of(host);
+        let mut failures_left = MAX_WELL_KNOWN_FAILED_CONNECTS;
         loop {
-            let response = self.request(&target, share).await?;
+            let response = self.request(&target, share, &mut failures_left).await?;
             let (head, body) = response.into_parts();
             match head.status {
                 StatusCode::OK => {
@@ -127,6 +129,7 @@ impl Fetcher {
         &self,
         target: &Target,
         share: OutboundDeadline,
+        failures_left: &mut usize,
     ) -> Result<http::Response<RemoteBody>, FetchFailure> {
         let mut failure = FetchFailure::TimedOut;
         for address in self.judged(target, share).await?.into_iter().take(MAX_ADDRESSES_PER_NAME) {
@@ -143,7 +146,9 @@ impl Fetcher {
                 Ok(response) => return Ok(response),
                 Err(error) => failure = FetchFailure::Transport(error),
             }
-            if matches!(failure, FetchFailure::Transport(error) if !error.nothing_was_sent()) {
+            *failures_left = failures_left.saturating_sub(1);
+            let sent = matches!(failure, FetchFailure::Transport(error) if !error.nothing_was_sent());
+            if sent || *failures_left == 0 {
                 break;
             }
         }

@@ -147,6 +147,21 @@ async fn redirects_are_followed_judged_and_counted() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_file_is_worth_three_failed_connects_however_many_addresses_there_are() {
+    let many = ["44.128.10.1", "44.128.10.2", "44.128.10.3", "44.128.10.4", "44.128.10.5"];
+    let (world, well_known) = serving(Page::Refused);
+    world.name("alpha.example", &many);
+    assert!(matches!(ask(&well_known).await, Delegation::None(FetchFailure::Transport(_))));
+    assert_eq!(world.dialled().len(), 3);
+
+    let (world, well_known) = serving(Page::redirect(302, "https://www.alpha.example/"));
+    world.name("www.alpha.example", &many);
+    world.page("https://www.alpha.example/", Page::Refused);
+    assert!(matches!(ask(&well_known).await, Delegation::None(FetchFailure::Transport(_))));
+    assert_eq!(world.dialled().len(), 1 + 3);
+}
+
+#[tokio::test(start_paused = true)]
 async fn no_redirect_leads_inside_or_back_here() {
     for (location, why) in [
         ("https://127.0.0.1/.well-known/matrix/server", FetchFailure::AddressRefused),

@@ -1,0 +1,144 @@
+//! [`NameServers`]: one question, put to two name servers at once.
+//!
+//! A question takes one UDP socket per server asked and sends again over the same one: how many descriptors a stranger's
+//! zone can make us open depends on nothing but the number of questions. An answer that was cut short is fetched over a
+//! TCP connection of its own, which ends with the question: a server that stalls on one answer does not hold the next.
+
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::pin::pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use futures_util::future::{Either, select};
+use hickory_resolver::proto::op::{DnsRequest, DnsRequestOptions, DnsResponse, OpCode, Query};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpStream, UdpSocket};
+use tokio::time::timeout;
+
+/// When a question is sent again for want of an answer; each further pause is twice as long.
+const SENT_AGAIN_AFTER: Duration = Duration::from_millis(500);
+
+/// How often a question is sent to one server.
+const TIMES_SENT: usize = 3;
+
+/// How long a server beside the favourite is waited for while another one waits for its turn.
+const TURN: Duration = Duration::from_millis(700);
+
+/// Larger than any answer a server may send to the size we announce; what is cut off here is not read.
+const UDP_BUFFER_BYTES: usize = 4096;
+
+/// The name servers, and which of them answered last.
+///
+/// Always: one question is with at most [`MAX_NAME_SERVERS_AT_ONCE`](crate::limits::MAX_NAME_SERVERS_AT_ONCE) servers, and
+/// holds one socket for each of them.
+pub(super) struct NameServers {
+    all: Vec<SocketAddr>,
+    favourite: AtomicUsize,
+}
+
+impl NameServers {
+    pub(super) fn new(all: Vec<SocketAddr>) -> Self {
+        Self { all, favourite: AtomicUsize::new(0) }
+    }
+
+    /// The first whole answer, whatever it says. The server that answered last is asked all along; beside it the others
+    /// take turns, so that no number of dead ones keeps a living one from being asked.
+    ///
+    /// *Errors:* every server failed. Ends only then or with an answer: the caller's deadline cuts it. *Cancel safety:*
+    /// dropping the future closes its sockets.
+    pub(super) async fn answer(&self, query: &Query) -> io::Result<DnsResponse> {
+        let first = self.favourite.load(Ordering::Relaxed);
+        let mut in_turn = self.all.iter().copied().enumerate().cycle().skip(first).take(self.all.len());
+        let Some(favourite) = in_turn.next() else { return Err(io::ErrorKind::NotFound.into()) };
+        let favourite = pin!(self.ask(favourite, query));
+        let others = pin!(self.one_after_the_other(in_turn.collect(), query));
+        match select(favourite, others).await {
+            Either::Left((Ok(answer), _)) | Either::Right((Ok(answer), _)) => Ok(answer),
+            Either::Left((Err(error), others)) => others.await.map_err(|_| error),
+            Either::Right((Err(_), favourite)) => favourite.await,
+        }
+    }
+
+    async fn one_after_the_other(&self, servers: Vec<(usize, SocketAddr)>, query: &Query) -> io::Result<DnsResponse> {
+        let mut left = servers.len();
+        for server in servers {
+            left = left.saturating_sub(1);
+            let asking = self.ask(server, query);
+            let answer = if left == 0 {
+                asking.await
+            } else {
+                timeout(TURN, asking).await.unwrap_or_else(|late| Err(late.into()))
+            };
+            if answer.is_ok() {
+                return answer;
+            }
+        }
+        Err(io::ErrorKind::NotFound.into())
+    }
+
+    async fn ask(&self, (index, server): (usize, SocketAddr), query: &Query) -> io::Result<DnsResponse> {
+        let question = DnsRequest::from_query(query.clone(), DnsRequestOptions::default());
+        let mut answer = over_udp(server, &question).await?;
+        if answer.truncation {
+            answer = over_tcp(server, &question).await?;
+        }
+        if answer.truncation {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        self.favourite.store(index, Ordering::Relaxed);
+        Ok(answer)
+    }
+}
+
+/// The socket's port is drawn by the system, and it hears nobody but the server.
+async fn over_udp(server: SocketAddr, question: &DnsRequest) -> io::Result<DnsResponse> {
+    let any_port: SocketAddr = match server {
+        SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
+        SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
+    };
+    let socket = UdpSocket::bind(any_port).await?;
+    socket.connect(server).await?;
+    let bytes = question.to_vec().map_err(io::Error::other)?;
+    let mut pause = SENT_AGAIN_AFTER;
+    for _ in 1..TIMES_SENT {
+        socket.send(&bytes).await?;
+        if let Ok(heard) = timeout(pause, hear(&socket, question)).await {
+            return heard;
+        }
+        pause = pause.saturating_mul(2);
+    }
+    socket.send(&bytes).await?;
+    hear(&socket, question).await
+}
+
+/// The first datagram that answers `question`. Whatever else comes may be forged, and ends nothing.
+async fn hear(socket: &UdpSocket, question: &DnsRequest) -> io::Result<DnsResponse> {
+    let mut buffer = vec![0; UDP_BUFFER_BYTES];
+    loop {
+        let length = socket.recv(&mut buffer).await?;
+        let datagram = buffer.get(..length).unwrap_or_default().to_vec();
+        if let Ok(answer) = DnsResponse::from_buffer(datagram)
+            && answers(&answer, question)
+        {
+            return Ok(answer);
+        }
+    }
+}
+
+async fn over_tcp(server: SocketAddr, question: &DnsRequest) -> io::Result<DnsResponse> {
+    let mut stream = TcpStream::connect(server).await?;
+    let bytes = question.to_vec().map_err(io::Error::other)?;
+    let length = u16::try_from(bytes.len()).map_err(io::Error::other)?;
+    stream.write_all(&[&length.to_be_bytes(), bytes.as_slice()].concat()).await?;
+    let mut answer = vec![0; stream.read_u16().await?.into()];
+    stream.read_exact(&mut answer).await?;
+    let answer = DnsResponse::from_buffer(answer).map_err(io::Error::other)?;
+    if answers(&answer, question) { Ok(answer) } else { Err(io::ErrorKind::InvalidData.into()) }
+}
+
+fn answers(answer: &DnsResponse, question: &DnsRequest) -> bool {
+    answer.metadata.id == question.metadata.id
+        && answer.metadata.op_code == OpCode::Query
+        && answer.queries == question.queries
+}
