@@ -1,6 +1,5 @@
 //! One connection: whole requests in, answers out, every step under a limit.
 
-use std::convert::Infallible;
 use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::Arc;
@@ -21,17 +20,35 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 use super::limits::ListenerLimits;
+use super::standing::{Standing, Standings};
 use super::timed_writes::TimedWrites;
+use super::unsent::{AnswerBody, Reserved, UnsentBytes};
 use super::{BadRequest, Handler};
 use crate::proxy::answer::ResponseBody;
+use crate::proxy::answer::homeserver::busy;
 
 /// What all connections of a listener share.
 pub(super) struct Shared {
     pub(super) handler: Arc<dyn Handler>,
     pub(super) limits: ListenerLimits,
+    pub(super) standings: Arc<Standings>,
+    unsent: UnsentBytes,
 }
 
-/// Serves a connection until it ends, or until `stopping` turns true and its request in flight is answered.
+impl Shared {
+    pub(super) fn new(handler: Arc<dyn Handler>, limits: ListenerLimits) -> Self {
+        let unsent = UnsentBytes::new(limits.max_unsent_bytes);
+        Self { handler, limits, standings: Arc::default(), unsent }
+    }
+}
+
+/// The connection was chosen to make room for another one just as its request came.
+#[derive(Debug, thiserror::Error)]
+#[error("closed to make room")]
+struct ChosenToEnd;
+
+/// Serves a connection until it ends, or until it is chosen to make room, or until `stopping` turns true and its request
+/// in flight is answered.
 pub(super) async fn serve<S>(stream: S, peer: IpAddr, shared: Arc<Shared>, mut stopping: watch::Receiver<bool>)
 where
     S: AsyncRead + AsyncWrite + Unpin,
@@ -43,18 +60,24 @@ where
         .max_header_size(limits.max_head_bytes)
         .max_buf_size(limits.max_head_bytes)
         .max_headers(limits.max_header_lines)
+        // An answer's bytes are passed on as they are, never copied: they tell when they are sent.
+        .writev(true)
         // A client that has said all it wants to say may still be listening, and one that hung up changes nothing: the
         // work is on its way and ends by its deadline.
         .half_close(true);
     let io = TokioIo::new(TimedWrites::new(stream, limits.answer_time));
     let served = Arc::new(AtomicUsize::new(0));
+    let standing = shared.standings.join();
     let service = {
-        let shared = Arc::clone(&shared);
-        service_fn(move |request| answer(request, peer, Arc::clone(&shared), Arc::clone(&served)))
+        let (shared, standing) = (Arc::clone(&shared), Arc::clone(&standing));
+        service_fn(move |request| {
+            answer(request, peer, Arc::clone(&shared), Arc::clone(&standing), Arc::clone(&served))
+        })
     };
     let mut connection = pin!(http.serve_connection(io, service));
     let stopped = tokio::select! {
         _ended = connection.as_mut() => false,
+        () = standing.chosen_to_end() => false,
         _ = stopping.wait_for(|stopping| *stopping) => true,
     };
     if stopped {
@@ -77,9 +100,12 @@ async fn answer(
     request: Request<Incoming>,
     peer: IpAddr,
     shared: Arc<Shared>,
+    standing: Arc<Standing>,
     served: Arc<AtomicUsize>,
-) -> Result<Response<ResponseBody>, Infallible> {
-    let mut answer = match whole(request, &shared.limits).await {
+) -> Result<Response<AnswerBody>, ChosenToEnd> {
+    let request = whole(request, &shared.limits).await;
+    let in_flight = standing.begin().ok_or(ChosenToEnd)?;
+    let mut answer = match request {
         Ok(request) => shared.handler.handle(peer, request).await,
         Err(problem) => {
             let mut answer = shared.handler.refuse(problem);
@@ -90,7 +116,12 @@ async fn answer(
     if served.fetch_add(1, Ordering::Relaxed).saturating_add(1) >= shared.limits.max_requests_per_connection {
         close_after(&mut answer);
     }
-    Ok(answer)
+    let reserved = shared.unsent.reserve(answer.body()).unwrap_or_else(|| {
+        answer = busy();
+        close_after(&mut answer);
+        Reserved::nothing()
+    });
+    Ok(answer.map(|body| AnswerBody::new(body, reserved, in_flight)))
 }
 
 fn close_after(answer: &mut Response<ResponseBody>) {

@@ -7,10 +7,14 @@ use crate::limits::{DIRECTORY_DEADLINE, WORKER_MARGIN};
 
 /// The bounds of a listener. [`ListenerLimits::default`] is what `portcullis serve` uses; tests shorten them.
 ///
-/// Worst case of what strangers hold: `max_connections` sockets, each with a head, a body and one answer.
+/// Worst case of what strangers hold, with the defaults: 512 sockets, each with a head, a body and one small answer, is
+/// 512 × (32 + 64 + 16) KiB = 56 MiB; larger answers that are not sent yet come to 64 MiB in all. Beside that, each
+/// socket has the buffers the system gives it, and an answer being made counts only once it is made.
 #[derive(Clone, Debug)]
 pub struct ListenerLimits {
-    /// Connections in all; 512, which leaves room for outbound sockets under the usual 1024 descriptors.
+    /// Connections in all; 512, which leaves room for outbound sockets under the usual 1024 descriptors. When they are
+    /// taken, a newcomer gets the place of the one that has waited longest for a whole request; if none waits, it is
+    /// closed.
     pub max_connections: usize,
     /// Connections of one client address, an IPv6 network being one client; 32, five browsers' worth.
     pub max_connections_per_client: usize,
@@ -24,13 +28,16 @@ pub struct ListenerLimits {
     pub max_header_lines: usize,
     /// Largest request body, in bytes; 64 KiB. More is answered 413.
     pub max_body_bytes: usize,
-    /// Time for a whole request head, from the moment the connection is ready for it; 30 s. A silent new connection, a
+    /// Time for a whole request head, from the moment the connection is ready for it; 10 s. A silent new connection, a
     /// dripping head and an idle kept-alive connection all end by this one clock.
     pub head_time: Duration,
     /// Time for a whole request body; 15 s. Slower is answered 408.
     pub body_time: Duration,
     /// Requests on one connection; 1000. The last answer says `Connection: close`.
     pub max_requests_per_connection: usize,
+    /// Bytes of all answers that are not sent yet; 64 MiB. Answers up to 16 KiB are not counted. One that does not fit is
+    /// replaced by 503, and its connection closed.
+    pub max_unsent_bytes: usize,
     /// Time until an answer has gone out whole; 60 s.
     pub answer_time: Duration,
     /// How long sent bytes may stay unacknowledged, or the client's window shut; 20 s. Linux only.
@@ -50,9 +57,10 @@ impl Default for ListenerLimits {
             max_head_bytes: 32 * 1024,
             max_header_lines: 100,
             max_body_bytes: 64 * 1024,
-            head_time: Duration::from_secs(30),
+            head_time: Duration::from_secs(10),
             body_time: Duration::from_secs(15),
             max_requests_per_connection: 1000,
+            max_unsent_bytes: 64 * 1024 * 1024,
             answer_time: Duration::from_secs(60),
             write_stall: Duration::from_secs(20),
             drain_time: DIRECTORY_DEADLINE + WORKER_MARGIN + Duration::from_secs(1),

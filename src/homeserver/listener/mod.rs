@@ -4,14 +4,18 @@
 //! its body, keeps connections alive or does not read its answer costs a socket and a little memory, both capped.
 //!
 //! ```text
-//!  accept ─► place (all, per client) ─► head ≤ 32 KiB, 30 s ─► body ≤ 64 KiB, 15 s ─► Handler ─► answer, 60 s
-//!            closed at once             431, closed            413, 408                          closed
+//!  accept ─► place (all, per client) ─► head ≤ 32 KiB, 10 s ─► body ≤ 64 KiB, 15 s ─► Handler ─► answer, 60 s
+//!            closed at once             431, closed            413, 408                          503, closed
 //! ```
+//!
+//! When all places are taken, a newcomer gets the place of the connection that has waited longest for a whole request.
 
 mod connection;
 mod limits;
 mod places;
+mod standing;
 mod timed_writes;
+mod unsent;
 
 use std::future::Future;
 use std::io;
@@ -29,7 +33,9 @@ use tokio::time::{sleep, timeout};
 
 use self::connection::Shared;
 pub use self::limits::ListenerLimits;
-use self::places::ConnectionPlaces;
+use self::places::{ConnectionPlace, ConnectionPlaces};
+use self::standing::Standings;
+use crate::admission::Full;
 use crate::outbound::BoxFuture;
 use crate::proxy::answer::ResponseBody;
 pub use crate::proxy::answer::homeserver::BadRequest;
@@ -63,7 +69,7 @@ where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let (_stop, stopping) = watch::channel(false);
-    connection::serve(stream, peer, Arc::new(Shared { handler, limits }), stopping).await;
+    connection::serve(stream, peer, Arc::new(Shared::new(handler, limits)), stopping).await;
 }
 
 impl Listener {
@@ -97,7 +103,7 @@ impl Listener {
         let socket = tokio::net::TcpListener::from_std(self.socket)?;
         let places = ConnectionPlaces::new(&limits);
         let drain_time = limits.drain_time;
-        let shared = Arc::new(Shared { handler, limits });
+        let shared = Arc::new(Shared::new(handler, limits));
         let (stop, stopping) = watch::channel(false);
         let mut connections = JoinSet::new();
         let mut shutdown = pin!(shutdown);
@@ -113,7 +119,7 @@ impl Listener {
                 continue;
             };
             let peer = peer.ip().to_canonical();
-            let Some(place) = places.take(peer) else {
+            let Some(place) = place(&places, peer, &shared.standings, &mut connections).await else {
                 tracing::debug!(target: "portcullis::listener", "connection refused: over a cap");
                 continue;
             };
@@ -132,4 +138,27 @@ impl Listener {
         }
         Ok(())
     }
+}
+
+/// A place for a connection from `peer`. When all are taken, room is made once, by ending the connection that has waited
+/// longest; it ends at once, as it has nothing in flight.
+async fn place(
+    places: &ConnectionPlaces,
+    peer: IpAddr,
+    standings: &Standings,
+    connections: &mut JoinSet<()>,
+) -> Option<ConnectionPlace> {
+    match places.take(peer) {
+        Ok(place) => return Some(place),
+        Err(Full::Key) => return None,
+        Err(Full::Global) if !standings.end_longest_waiting() => return None,
+        Err(Full::Global) => {}
+    }
+    // Its place is free when its task is over; one that ends meanwhile will do as well.
+    while connections.join_next().await.is_some() {
+        if let Ok(place) = places.take(peer) {
+            return Some(place);
+        }
+    }
+    None
 }

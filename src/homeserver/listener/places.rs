@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use super::limits::ListenerLimits;
-use crate::admission::{ClientKey, InFlightBudget, Ipv6ClientPrefix, Slot, TrustedProxies};
+use crate::admission::{ClientKey, Full, InFlightBudget, Ipv6ClientPrefix, Slot, TrustedProxies};
 
 /// The places for connections. The same guard that counts outbound calls counts them.
 #[derive(Debug)]
@@ -26,20 +26,27 @@ impl ConnectionPlaces {
     pub(super) fn new(limits: &ListenerLimits) -> Self {
         Self {
             all: InFlightBudget::new(limits.max_connections, limits.max_connections),
-            per_client: InFlightBudget::new(limits.max_connections, limits.max_connections_per_client),
+            // One more than there are, so that a client's own cap is what it says whenever that is reached.
+            per_client: InFlightBudget::new(
+                limits.max_connections.saturating_add(1),
+                limits.max_connections_per_client,
+            ),
             trusted_proxies: limits.trusted_proxies.clone(),
             ipv6_client_prefix: limits.ipv6_client_prefix,
         }
     }
 
-    /// A place for a connection from `peer`; `None` over a cap. A listed proxy is bound by the cap of all alone.
-    pub(super) fn take(&self, peer: IpAddr) -> Option<ConnectionPlace> {
+    /// A place for a connection from `peer`. A listed proxy is bound by the cap of all alone.
+    ///
+    /// *Errors:* [`Full`]; the client's own cap is looked at first.
+    pub(super) fn take(&self, peer: IpAddr) -> Result<ConnectionPlace, Full> {
         let of_client = if self.trusted_proxies.contains(peer) {
             None
         } else {
-            Some(self.per_client.try_acquire(&ClientKey::vouched(peer, self.ipv6_client_prefix)).ok()?)
+            let client = ClientKey::vouched(peer, self.ipv6_client_prefix);
+            Some(self.per_client.try_acquire(&client)?)
         };
-        Some(ConnectionPlace { _in_all: self.all.try_acquire(&()).ok()?, _of_client: of_client })
+        Ok(ConnectionPlace { _in_all: self.all.try_acquire(&()).map_err(|_| Full::Global)?, _of_client: of_client })
     }
 }
 
@@ -65,27 +72,35 @@ mod tests {
         let places = places(8, 2);
         let first = places.take(peer("192.0.2.1")).unwrap();
         let _second = places.take(peer("::ffff:192.0.2.1")).unwrap();
-        assert!(places.take(peer("192.0.2.1")).is_none());
-        assert!(places.take(peer("192.0.2.2")).is_some());
+        assert_eq!(places.take(peer("192.0.2.1")).unwrap_err(), Full::Key);
+        assert!(places.take(peer("192.0.2.2")).is_ok());
         drop(first);
-        assert!(places.take(peer("192.0.2.1")).is_some());
+        assert!(places.take(peer("192.0.2.1")).is_ok());
         assert_eq!(places.per_client.tracked_keys(), 1);
+    }
+
+    #[test]
+    fn a_client_at_its_own_cap_is_told_so_also_when_all_places_are_taken() {
+        let places = places(2, 1);
+        let _held = (places.take(peer("192.0.2.1")).unwrap(), places.take(peer("192.0.2.2")).unwrap());
+        assert_eq!(places.take(peer("192.0.2.1")).unwrap_err(), Full::Key);
+        assert_eq!(places.take(peer("192.0.2.3")).unwrap_err(), Full::Global);
     }
 
     #[test]
     fn an_ipv6_network_is_one_client() {
         let places = places(8, 1);
         let _held = places.take(peer("2001:db8:1:2::1")).unwrap();
-        assert!(places.take(peer("2001:db8:1:2:ffff::1")).is_none());
-        assert!(places.take(peer("2001:db8:1:3::1")).is_some());
+        assert!(places.take(peer("2001:db8:1:2:ffff::1")).is_err());
+        assert!(places.take(peer("2001:db8:1:3::1")).is_ok());
     }
 
     #[test]
     fn t03_a_listed_proxy_is_bound_by_the_cap_of_all_alone() {
         let places = places(3, 1);
         let held: Vec<_> = (0..3).map(|_| places.take(peer("10.0.0.1")).unwrap()).collect();
-        assert!(places.take(peer("10.0.0.1")).is_none());
-        assert!(places.take(peer("192.0.2.1")).is_none());
+        assert_eq!(places.take(peer("10.0.0.1")).unwrap_err(), Full::Global);
+        assert_eq!(places.take(peer("192.0.2.1")).unwrap_err(), Full::Global);
         assert_eq!(places.per_client.tracked_keys(), 0, "a refusal leaves nothing behind");
         drop(held);
         assert_eq!(places.all.in_flight(), 0);

@@ -1,0 +1,149 @@
+//! [`UnsentBytes`]: how much memory answers may hold that their clients have not read, and [`AnswerBody`], which holds it.
+//!
+//! The bytes of an answer carry what they hold. So it is given back when the last of them has gone to the system, or when
+//! the connection ends, whatever the HTTP library does with them in between.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::standing::InFlight;
+use crate::proxy::answer::ResponseBody;
+
+/// An answer up to this size is not counted: it costs no more than the connection and its head do.
+pub(super) const SMALL_ANSWER_BYTES: u64 = 16 * 1024;
+
+/// The bytes of all answers that are not sent yet.
+///
+/// Always: at most as many as it was made for, small answers aside.
+#[derive(Debug)]
+pub(super) struct UnsentBytes {
+    left: Arc<Semaphore>,
+}
+
+/// An answer's share. Dropping it gives it back.
+#[derive(Debug)]
+pub(super) struct Reserved {
+    _bytes: Option<OwnedSemaphorePermit>,
+}
+
+impl UnsentBytes {
+    pub(super) fn new(max: usize) -> Self {
+        Self { left: Arc::new(Semaphore::new(max.min(Semaphore::MAX_PERMITS))) }
+    }
+
+    /// Room for `body`; `None` if there is none, or if its size is not known.
+    pub(super) fn reserve(&self, body: &impl Body) -> Option<Reserved> {
+        let bytes = body.size_hint().exact()?;
+        if bytes <= SMALL_ANSWER_BYTES {
+            return Some(Reserved::nothing());
+        }
+        let permits = Arc::clone(&self.left).try_acquire_many_owned(u32::try_from(bytes).ok()?).ok()?;
+        Some(Reserved { _bytes: Some(permits) })
+    }
+}
+
+impl Reserved {
+    /// What a small answer takes.
+    pub(super) fn nothing() -> Self {
+        Self { _bytes: None }
+    }
+}
+
+/// A body whose bytes hold their share and their request in flight.
+pub(super) struct AnswerBody {
+    bytes: ResponseBody,
+    held: Arc<Held>,
+}
+
+struct Held {
+    _reserved: Reserved,
+    _in_flight: InFlight,
+}
+
+struct HeldBytes {
+    bytes: Bytes,
+    _held: Arc<Held>,
+}
+
+impl AnswerBody {
+    pub(super) fn new(bytes: ResponseBody, reserved: Reserved, in_flight: InFlight) -> Self {
+        Self { bytes, held: Arc::new(Held { _reserved: reserved, _in_flight: in_flight }) }
+    }
+}
+
+impl AsRef<[u8]> for HeldBytes {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Body for AnswerBody {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let frame = ready!(Pin::new(&mut self.bytes).poll_frame(context));
+        Poll::Ready(frame.map(|frame| {
+            frame.map(|frame| {
+                frame.map_data(|bytes| Bytes::from_owner(HeldBytes { bytes, _held: Arc::clone(&self.held) }))
+            })
+        }))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.bytes.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.bytes.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::BodyExt as _;
+
+    use super::*;
+    use crate::homeserver::listener::standing::Standings;
+
+    fn body(bytes: usize) -> ResponseBody {
+        ResponseBody::from(Bytes::from(vec![b'x'; bytes]))
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused_until_room_is_given_back() {
+        let unsent = UnsentBytes::new(100_000);
+        let first = unsent.reserve(&body(60_000)).unwrap();
+        assert!(unsent.reserve(&body(40_001)).is_none());
+        let second = unsent.reserve(&body(40_000)).unwrap();
+        assert!(unsent.reserve(&body(16 * 1024 + 1)).is_none());
+        assert!(unsent.reserve(&body(16 * 1024)).is_some(), "small ones always fit");
+        drop((first, second));
+        assert!(unsent.reserve(&body(100_000)).is_some());
+        assert!(unsent.reserve(&body(100_001)).is_none(), "larger than all there is");
+    }
+
+    #[tokio::test]
+    async fn the_bytes_hold_their_room_to_the_last_of_them() {
+        let unsent = UnsentBytes::new(50_000);
+        let reserved = unsent.reserve(&body(50_000)).unwrap();
+        let in_flight = Arc::new(Standings::default()).join().begin().unwrap();
+        let mut answer = AnswerBody::new(body(50_000), reserved, in_flight);
+        let mut bytes = answer.frame().await.unwrap().unwrap().into_data().unwrap();
+        drop(answer);
+        let last = bytes.split_off(49_999);
+        drop(bytes);
+        assert!(unsent.reserve(&body(20_000)).is_none(), "one byte is not sent yet");
+        drop(last);
+        assert!(unsent.reserve(&body(20_000)).is_some());
+    }
+}
