@@ -7,9 +7,11 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use portcullis::ClientOutboundProxyPolicy;
 use portcullis::homeserver::admin::Admin;
 use portcullis::homeserver::assemble::{Assembled, assemble};
 use portcullis::homeserver::config::{Config, LogConfig, LogFormat, LogLevel};
+use portcullis::homeserver::descriptors::{ADMIN_CONNECTIONS, Descriptors};
 use portcullis::homeserver::listener::{Listener, ListenerLimits};
 use tokio::sync::watch;
 use tracing_subscriber::filter::{LevelFilter, Targets};
@@ -38,7 +40,9 @@ fn serve(file: Option<&Path>) -> Result<u8, Trouble> {
             config.server_name
         ));
     }
-    let assembled = assemble(&config)?;
+    let max_connections = max_connections(&config)?;
+    let mut assembled = assemble(&config)?;
+    assembled.limits.max_connections = max_connections;
     let clients = bind("listen", config.listen)?;
     let operator = bind("admin_listen", config.admin_listen)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -51,6 +55,22 @@ fn serve(file: Option<&Path>) -> Result<u8, Trouble> {
     drop(runtime);
     drop(assembled);
     Ok(DONE)
+}
+
+/// How many client connections the limit of open files leaves room for.
+fn max_connections(config: &Config) -> Result<usize, Trouble> {
+    let descriptors = Descriptors::raised();
+    let wanted = ListenerLimits::default().max_connections;
+    let calls = ClientOutboundProxyPolicy::for_pool(config.request_threads).global_cap();
+    let granted = descriptors.client_connections(wanted, calls)?;
+    if granted < wanted {
+        let limit = descriptors.limit().unwrap_or_default();
+        tracing::warn!(
+            target: "portcullis::serve",
+            "the limit of open files is {limit}: there is room for {granted} client connections, not {wanted}"
+        );
+    }
+    Ok(granted)
 }
 
 fn bind(key: &str, address: SocketAddr) -> Result<Listener, Trouble> {
@@ -69,7 +89,8 @@ async fn listen(clients: Listener, operator: Listener, config: &Config, assemble
     let shown = Arc::clone(&assembled.runtime);
     let admin = Arc::new(Admin::new(move || shown.directory().status()));
     let clients = clients.serve(assembled.handler(), assembled.limits.clone(), until_stopped(stopping.clone()));
-    let operator = operator.serve(admin, ListenerLimits::default(), until_stopped(stopping));
+    let for_operator = ListenerLimits { max_connections: ADMIN_CONNECTIONS, ..ListenerLimits::default() };
+    let operator = operator.serve(admin, for_operator, until_stopped(stopping));
     say(&listening);
     tracing::info!(target: "portcullis::serve", server_name = %config.server_name, "{listening}");
     let served = async { tokio::try_join!(clients, operator).map(drop) };

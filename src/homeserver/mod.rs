@@ -9,6 +9,7 @@
 pub mod admin;
 pub mod assemble;
 pub mod config;
+pub mod descriptors;
 pub mod embedded;
 pub mod key_document;
 pub mod listener;

@@ -12,7 +12,8 @@ use crate::limits::{DIRECTORY_DEADLINE, WORKER_MARGIN};
 /// socket has the buffers the system gives it, and an answer being made counts only once it is made.
 #[derive(Clone, Debug)]
 pub struct ListenerLimits {
-    /// Connections in all; 512, which leaves room for outbound sockets under the usual 1024 descriptors. When they are
+    /// Connections in all; 512, which leaves room for outbound sockets under the usual 1024 descriptors (`serve` lowers it
+    /// where fewer may be open, [`Descriptors`](crate::homeserver::descriptors::Descriptors)). When they are
     /// taken, a newcomer gets the place of the one that has waited longest for a whole request; if none waits, it is
     /// closed.
     pub max_connections: usize,
