@@ -8,7 +8,7 @@
 )]
 
 use std::fs;
-use std::io::{BufRead as _, BufReader, Read as _};
+use std::io::{BufRead as _, BufReader, ErrorKind, Read as _};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -90,6 +90,8 @@ async fn with_few_descriptors_clients_get_fewer_connections_and_the_operator_is_
         }
     }
     assert!(get(admin, "/healthz").await.starts_with("HTTP/1.1 200"));
+    let last = taken.last().unwrap().try_read(&mut [0; 1]);
+    assert_eq!(last.unwrap_err().kind(), ErrorKind::WouldBlock, "the operator had to wait until the clients were gone");
     assert!(get(clients, "/_matrix/client/versions").await.starts_with("HTTP/1.1 200"));
     drop(taken);
     serving.0.kill().unwrap();
