@@ -40,8 +40,8 @@ pub enum InvalidRoute {
     /// The path's last part is not a room alias.
     #[error("{0}")]
     RoomAlias(InvalidRoomAlias),
-    /// A percent escape that is not UTF-8.
-    #[error("a percent escape is not valid UTF-8")]
+    /// A percent escape that is none, or that is not UTF-8.
+    #[error("a percent escape is broken or not valid UTF-8")]
     Encoding,
 }
 
@@ -147,7 +147,13 @@ pub(crate) fn query_values<'a>(
     })
 }
 
+/// The decoder alone would leave a `%` that begins no escape as it is: another reader may take it for something else.
 fn decode(text: &str) -> Result<Cow<'_, str>, InvalidRoute> {
+    let hex = |digit: Option<&u8>| digit.is_some_and(u8::is_ascii_hexdigit);
+    let mut escapes = text.split('%').skip(1).map(str::as_bytes);
+    if !escapes.all(|escape| hex(escape.first()) && hex(escape.get(1))) {
+        return Err(InvalidRoute::Encoding);
+    }
     percent_decode_str(text).decode_utf8().map_err(|_| InvalidRoute::Encoding)
 }
 
@@ -202,7 +208,9 @@ mod tests {
         assert_eq!(server("server=a&server="), Err(InvalidRoute::RepeatedServer));
         assert_eq!(server("server=a+b"), Err(InvalidRoute::Server(InvalidServerName::Character)));
         assert_eq!(server("server=a%00b"), Err(InvalidRoute::Server(InvalidServerName::Character)));
-        assert_eq!(server("server=%ff"), Err(InvalidRoute::Encoding));
+        for broken in ["%ff", "%ZZ", "r.example%", "r.example%4", "r.example%%34", "%2Gr.example", "%é"] {
+            assert_eq!(server(&format!("server={broken}")), Err(InvalidRoute::Encoding), "{broken}");
+        }
     }
 
     #[test]
@@ -215,6 +223,9 @@ mod tests {
             classify("GET", "/_matrix/client/v3/directory/room/foo"),
             Err(InvalidRoute::RoomAlias(InvalidRoomAlias::Form))
         );
-        assert_eq!(classify("GET", "/_matrix/client/v3/directory/room/%ff"), Err(InvalidRoute::Encoding));
+        for broken in ["%ff", "%23a%ZZ:r.example", "%ZZa:r.example", "%23a:r.example%", "%23a:r.example%2"] {
+            let uri = format!("/_matrix/client/v3/directory/room/{broken}");
+            assert_eq!(classify("GET", &uri), Err(InvalidRoute::Encoding), "{uri}");
+        }
     }
 }

@@ -44,8 +44,8 @@ pub(crate) enum InvalidListRequest {
     /// Given more than once, so that two readers could read it in two ways.
     #[error("a parameter is given more than once")]
     Repeated,
-    /// A percent escape that is not UTF-8.
-    #[error("a percent escape is not valid UTF-8")]
+    /// A percent escape that is none, or that is not UTF-8.
+    #[error("a percent escape is broken or not valid UTF-8")]
     Encoding,
 }
 
@@ -91,8 +91,12 @@ pub(crate) fn read_body(body: &[u8]) -> Result<RoomListQuery, InvalidListRequest
         room_types: Option<Vec<Option<String>>>,
     }
 
-    let JsonObject(content) = serde_json::from_slice::<JsonObject<Content>>(body)
-        .map_err(|error| if error.is_data() { InvalidListRequest::Form } else { InvalidListRequest::NotJson })?;
+    // First, because the reader below stops at the first thing of another form, however the text goes on.
+    if serde_json::from_slice::<serde::de::IgnoredAny>(body).is_err() {
+        return Err(InvalidListRequest::NotJson);
+    }
+    let JsonObject(content) =
+        serde_json::from_slice::<JsonObject<Content>>(body).map_err(|_| InvalidListRequest::Form)?;
     let limit = match content.limit {
         None => None,
         Some(number) if number.is_f64() => return Err(InvalidListRequest::Form),

@@ -62,6 +62,12 @@ fn a_body_of_another_form_is_refused() {
     for (body, why) in [
         ("", NotJson),
         ("nonsense", NotJson),
+        ("[", NotJson),
+        ("[1", NotJson),
+        ("\"a", NotJson),
+        (r#"{"limit":[}"#, NotJson),
+        (r#"{"limit":"a""#, NotJson),
+        (r#"{"limit":"a"} x"#, NotJson),
         (r#"{"limit":20"#, NotJson),
         ("\u{feff}{}", NotJson),
         ("null", Form),
