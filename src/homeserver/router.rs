@@ -27,8 +27,10 @@ pub struct Router {
 enum Known {
     Versions,
     ServerKeys,
-    /// A directory route, under a method it does not have.
-    Directory,
+    /// The room list, under a method it does not have.
+    RoomList,
+    /// An alias, under a method it does not have.
+    Alias,
 }
 
 impl Router {
@@ -55,7 +57,7 @@ impl Router {
                     None => homeserver::internal_fault(),
                 }
             }
-            Some(_) => homeserver::unrecognised_method(),
+            Some(known) => homeserver::unrecognised_method(known.allowed()),
             None => homeserver::unrecognised_path(),
         }
     }
@@ -66,7 +68,18 @@ impl Known {
         match path {
             "/_matrix/client/versions" => Some(Self::Versions),
             "/_matrix/key/v2/server" => Some(Self::ServerKeys),
-            path => ClientPath::of(path).map(|_| Self::Directory),
+            path => ClientPath::of(path).map(|path| match path {
+                ClientPath::PublicRooms => Self::RoomList,
+                ClientPath::RoomAlias(_) => Self::Alias,
+            }),
+        }
+    }
+
+    /// The methods it has, as `Allow` lists them.
+    fn allowed(&self) -> &'static str {
+        match self {
+            Self::RoomList => "GET, HEAD, POST, OPTIONS",
+            Self::Versions | Self::ServerKeys | Self::Alias => "GET, HEAD, OPTIONS",
         }
     }
 }
@@ -103,13 +116,15 @@ mod tests {
 
     #[test]
     fn a_known_path_under_another_method_is_405_and_the_rest_is_404() {
-        for (method, uri) in [
-            ("POST", "/_matrix/client/versions"),
-            ("PUT", "/_matrix/key/v2/server"),
-            ("PUT", "/_matrix/client/v3/directory/room/%23a:us.example"),
-            ("DELETE", "/_matrix/client/v3/publicRooms"),
+        for (method, uri, allowed) in [
+            ("POST", "/_matrix/client/versions", "GET, HEAD, OPTIONS"),
+            ("PUT", "/_matrix/key/v2/server", "GET, HEAD, OPTIONS"),
+            ("PUT", "/_matrix/client/v3/directory/room/%23a:us.example", "GET, HEAD, OPTIONS"),
+            ("DELETE", "/_matrix/client/v3/publicRooms", "GET, HEAD, POST, OPTIONS"),
         ] {
-            assert_eq!(answer(method, uri).status(), StatusCode::METHOD_NOT_ALLOWED, "{method} {uri}");
+            let answer = answer(method, uri);
+            assert_eq!(answer.status(), StatusCode::METHOD_NOT_ALLOWED, "{method} {uri}");
+            assert_eq!(answer.headers()["allow"], allowed, "{method} {uri}");
         }
         for (method, uri) in [
             ("GET", "/"),

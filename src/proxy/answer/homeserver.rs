@@ -1,6 +1,6 @@
 //! The reference homeserver's part of the table: what it answers around the directory routes.
 
-use http::header::RETRY_AFTER;
+use http::header::{ALLOW, RETRY_AFTER};
 use http::{HeaderValue, Response, StatusCode};
 use serde::Serialize;
 
@@ -53,9 +53,11 @@ pub(crate) fn unrecognised_path() -> Response<ResponseBody> {
     error(StatusCode::NOT_FOUND, "M_UNRECOGNIZED", "Unrecognised request")
 }
 
-/// A known path under a method it does not have.
-pub(crate) fn unrecognised_method() -> Response<ResponseBody> {
-    error(StatusCode::METHOD_NOT_ALLOWED, "M_UNRECOGNIZED", "Unrecognised method")
+/// A known path under a method it does not have; `allowed` are those it has.
+pub(crate) fn unrecognised_method(allowed: &'static str) -> Response<ResponseBody> {
+    let mut answer = error(StatusCode::METHOD_NOT_ALLOWED, "M_UNRECOGNIZED", "Unrecognised method");
+    answer.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
+    answer
 }
 
 /// Every request thread is busy and the queue is full.
