@@ -72,7 +72,7 @@ pub use proxy::answer::ResponseBody;
 pub use proxy::local_view::{AliasAnswer, InvalidPageToken, ListedRoom, LocalView, RoomListPage, RoomListQuery};
 pub use server_name::{DnsName, Host, InvalidServerName, ServerName};
 #[cfg(feature = "outbound")]
-pub use status::{BudgetStatus, Budgets, Status, WorkerStatus};
+pub use status::{BudgetStatus, Budgets, CallCounts, Calls, Status, WorkerStatus};
 
 /// The README's examples, compiled and run with the doc tests.
 #[cfg(doctest)]

@@ -38,7 +38,7 @@ use crate::proxy::directory::{About, Directory, Found, LookupFailure, Question};
 use crate::proxy::local_view::{LocalView, RoomListQuery};
 use crate::proxy::public_rooms;
 use crate::server_name::ServerName;
-use crate::status::{BudgetStatus, Budgets, Status, WorkerStatus};
+use crate::status::{BudgetStatus, Budgets, Calls, Status, WorkerStatus};
 
 /// How often [`Portcullis::drain`] looks whether the last call has ended.
 const DRAIN_STEP: Duration = Duration::from_millis(10);
@@ -266,6 +266,7 @@ impl Portcullis {
     pub fn status(&self) -> Status {
         Status {
             budgets: Budgets { directory: BudgetStatus::of(&self.admission) },
+            calls: Calls { directory: self.directory.calls() },
             federation_worker: WorkerStatus { overruns: self.worker.overruns() },
         }
     }

@@ -10,6 +10,8 @@ use crate::admission::{Admission, RefusedCounts};
 pub struct Status {
     /// The budgets, by class of call.
     pub budgets: Budgets,
+    /// How calls ended, by class.
+    pub calls: Calls,
     /// The runtime that pool threads hand their calls to.
     pub federation_worker: WorkerStatus,
 }
@@ -34,6 +36,26 @@ pub struct BudgetStatus {
     pub per_client: usize,
     /// Requests refused since the start.
     pub refused: RefusedCounts,
+}
+
+/// How calls ended, by class.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Calls {
+    /// Room lists and aliases.
+    pub directory: CallCounts,
+}
+
+/// How calls ended since the start. A lookup that shared another's call is not counted again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct CallCounts {
+    /// The other server answered the question, if only to say no.
+    pub answered: u64,
+    /// Time ended it.
+    pub timed_out: u64,
+    /// Anything else; why is in the log at level debug.
+    pub failed: u64,
 }
 
 /// The federation worker.

@@ -1,6 +1,6 @@
 //! The operator's socket: health and status. Clients have no business here.
 //!
-//! It answers on a socket of its own, to GET alone, without CORS, and only under a Host that cannot be rebound: a page in
+//! It answers on a socket of its own, to reading alone, without CORS, and only under a Host that cannot be rebound: a page in
 //! the operator's browser whose name was made to point here gets nothing.
 
 use std::fmt;
@@ -8,6 +8,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::str::FromStr as _;
 
 use bytes::Bytes;
+use http::uri::Authority;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
 use serde::Serialize;
 
@@ -37,16 +38,19 @@ impl Admin {
     }
 
     fn answer(&self, request: &Request<Bytes>) -> Response<ResponseBody> {
-        if !host_cannot_be_rebound(request.headers()) {
+        // Whoever writes the whole URI into the request line asks under that name, whatever `Host` says.
+        let authority = request.uri().authority().map(Authority::as_str);
+        if !host_cannot_be_rebound(request.headers()) || authority.is_some_and(|host| !cannot_be_rebound(host)) {
             return plain(StatusCode::FORBIDDEN, "ask by address or as localhost");
         }
         let path = request.uri().path();
         if !matches!(path, "/healthz" | "/v1/status") {
             return plain(StatusCode::NOT_FOUND, "here are /healthz and /v1/status");
         }
-        if *request.method() != Method::GET {
+        // A HEAD is a GET whose body the HTTP library leaves out.
+        if *request.method() != Method::GET && *request.method() != Method::HEAD {
             let mut answer = plain(StatusCode::METHOD_NOT_ALLOWED, "GET only");
-            answer.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET"));
+            answer.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
             return answer;
         }
         if path == "/healthz" { plain(StatusCode::OK, "ok") } else { self.status() }
@@ -79,7 +83,10 @@ impl Handler for Admin {
 
 /// An address cannot be made to point elsewhere, and `localhost` is not looked up in the DNS.
 fn host_cannot_be_rebound(headers: &HeaderMap) -> bool {
-    let Some(host) = headers.get(header::HOST).and_then(|host| host.to_str().ok()) else { return false };
+    headers.get(header::HOST).and_then(|host| host.to_str().ok()).is_some_and(cannot_be_rebound)
+}
+
+fn cannot_be_rebound(host: &str) -> bool {
     let host = match host.rsplit_once(':') {
         Some((host, port)) if !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()) => host,
         _ => host,
@@ -116,7 +123,7 @@ mod tests {
 
     use super::*;
     use crate::admission::{Admission, ClientKey, ClientOutboundProxyPolicy, OutboundRoute};
-    use crate::status::{BudgetStatus, Budgets, WorkerStatus};
+    use crate::status::{BudgetStatus, Budgets, CallCounts, Calls, WorkerStatus};
 
     fn door() -> Admission {
         Admission::new("us.example".parse().unwrap(), ClientOutboundProxyPolicy::for_pool(8))
@@ -125,6 +132,7 @@ mod tests {
     fn admin_of(door: Admission) -> Admin {
         Admin::new(move || Status {
             budgets: Budgets { directory: BudgetStatus::of(&door) },
+            calls: Calls { directory: CallCounts { answered: 1, timed_out: 2, failed: 3 } },
             federation_worker: WorkerStatus { overruns: 0 },
         })
     }
@@ -159,6 +167,7 @@ mod tests {
             status(&admin),
             json!({
                 "budgets": { "directory": directory },
+                "calls": { "directory": { "answered": 1, "timed_out": 2, "failed": 3 } },
                 "federation_worker": { "overruns": 0 },
                 "homeservers": [],
             })
@@ -171,7 +180,8 @@ mod tests {
             ("GET", "/healthz", 200),
             ("POST", "/healthz", 405),
             ("OPTIONS", "/v1/status", 405),
-            ("HEAD", "/v1/status", 405),
+            ("HEAD", "/v1/status", 200),
+            ("HEAD", "/healthz", 200),
             ("GET", "/metrics", 404),
             ("GET", "/_matrix/client/versions", 404),
         ] {
@@ -184,6 +194,8 @@ mod tests {
         for host in ["localhost", "LOCALHOST:9009", "127.0.0.1", "127.0.0.1:9009", "[::1]", "[::1]:9009", "192.0.2.7:9"]
         {
             assert_eq!(ask(&admin(), "GET", "/v1/status", host).status(), StatusCode::OK, "{host}");
+            let absolute = format!("http://{host}/v1/status");
+            assert_eq!(ask(&admin(), "GET", &absolute, "localhost").status(), StatusCode::OK, "{absolute}");
         }
         for host in [
             "evil.example",
@@ -198,6 +210,13 @@ mod tests {
             "localhost:x",
         ] {
             assert_eq!(ask(&admin(), "GET", "/v1/status", host).status(), StatusCode::FORBIDDEN, "{host}");
+        }
+        for authority in ["evil.example", "evil.example:9009", "user@localhost", "localhost.evil.example"] {
+            let absolute = format!("http://{authority}/v1/status");
+            for host in ["localhost", "127.0.0.1:9009", authority] {
+                let status = ask(&admin(), "GET", &absolute, host).status();
+                assert_eq!(status, StatusCode::FORBIDDEN, "{absolute} {host}");
+            }
         }
     }
 }

@@ -54,10 +54,11 @@ impl CallError {
     pub fn as_label(self) -> &'static str {
         let phase = match (self.failure, self.phase) {
             (CallFailure::Unsignable, _) => return "request-not-signable",
-            (CallFailure::Discovery(_), _) | (CallFailure::Exchange, CallPhase::Discover) if self.timed_out => {
-                return "discovery-timed-out";
+            (CallFailure::Discovery(error), _) => return error.as_label(),
+            (CallFailure::Exchange, CallPhase::Discover) if self.timed_out => {
+                return DiscoveryError::OutOfTime.as_label();
             }
-            (CallFailure::Discovery(_), _) | (CallFailure::Exchange, CallPhase::Discover) => return "discovery-failed",
+            (CallFailure::Exchange, CallPhase::Discover) => return DiscoveryError::NoAddresses.as_label(),
             (CallFailure::TooLarge, _) => return "answer-too-large",
             (CallFailure::Exchange, CallPhase::Prepare) => TransportPhase::Build,
             (CallFailure::Exchange, CallPhase::Connect) => TransportPhase::Connect,
@@ -65,6 +66,36 @@ impl CallError {
             (CallFailure::Exchange, CallPhase::Body) => TransportPhase::Body,
         };
         TransportError { phase, timed_out: self.timed_out }.as_label()
+    }
+}
+
+impl CallPhase {
+    /// The fixed word for logs and metrics.
+    #[must_use]
+    pub fn as_label(self) -> &'static str {
+        match self {
+            Self::Prepare => "prepare",
+            Self::Discover => "discover",
+            Self::Connect => "connect",
+            Self::Send => "send",
+            Self::Body => "body",
+        }
+    }
+}
+
+impl DiscoveryError {
+    /// The fixed word for logs and metrics. Unlike `portcullis resolve`, which folds the last two into others, every
+    /// error has its own.
+    #[must_use]
+    pub fn as_label(self) -> &'static str {
+        match self {
+            Self::NoAddresses => "no-addresses",
+            Self::AddressRefused => "address-refused",
+            Self::SrvRefused => "srv-refused",
+            Self::DnsFailure => "dns-failure",
+            Self::OwnServer => "own-server",
+            Self::OutOfTime => "out-of-time",
+        }
     }
 }
 
@@ -112,8 +143,12 @@ mod tests {
         let transport = |phase, timed_out| CallError::from(TransportError { phase, timed_out });
         for (error, label, timed_out) in [
             (CallError::from(SigningError::Content), "request-not-signable", false),
-            (DiscoveryError::OutOfTime.into(), "discovery-timed-out", true),
-            (DiscoveryError::DnsFailure.into(), "discovery-failed", false),
+            (DiscoveryError::OutOfTime.into(), "out-of-time", true),
+            (DiscoveryError::DnsFailure.into(), "dns-failure", false),
+            (DiscoveryError::NoAddresses.into(), "no-addresses", false),
+            (DiscoveryError::AddressRefused.into(), "address-refused", false),
+            (DiscoveryError::SrvRefused.into(), "srv-refused", false),
+            (DiscoveryError::OwnServer.into(), "own-server", false),
             (transport(TransportPhase::Build, false), "request-not-buildable", false),
             (transport(TransportPhase::Connect, true), "connect-timed-out", true),
             (transport(TransportPhase::Send, false), "no-response", false),

@@ -16,6 +16,11 @@ use crate::proxy::local_view::RoomListQuery;
 use crate::proxy::remembered::{Remembered, RememberedBounds};
 use crate::proxy::{public_rooms, room_alias};
 use crate::server_name::ServerName;
+use crate::status::CallCounts;
+
+mod watched;
+
+use self::watched::{Outcomes, WatchedCall};
 
 /// The way out, as these routes see it: [`FederationClient`] in use, a fake in tests.
 pub(crate) trait RemoteDirectory: Send + Sync + 'static {
@@ -46,6 +51,16 @@ impl DirectoryCall for FederationCall {
 pub(crate) enum LookupKind {
     RoomList,
     Alias,
+}
+
+impl LookupKind {
+    /// The fixed word for logs.
+    pub(crate) fn as_label(self) -> &'static str {
+        match self {
+            Self::RoomList => "room-list",
+            Self::Alias => "alias",
+        }
+    }
 }
 
 /// A question to another server. Equal questions have equal answers for a minute.
@@ -116,7 +131,6 @@ impl Found {
 
 impl From<CallError> for LookupFailure {
     fn from(error: CallError) -> Self {
-        tracing::debug!(target: "portcullis::proxy", reason = error.as_label(), "lookup failed");
         if error.timed_out { Self::TimedOut } else { Self::Failed }
     }
 }
@@ -125,6 +139,7 @@ impl From<CallError> for LookupFailure {
 pub(crate) struct Directory {
     remote: Box<dyn RemoteDirectory>,
     remembered: Remembered,
+    outcomes: Outcomes,
 }
 
 impl Directory {
@@ -135,7 +150,7 @@ impl Directory {
             bytes: REMEMBERED_BYTES,
             time_to_live: DIRECTORY_ANSWER_TTL,
         });
-        Self { remote, remembered }
+        Self { remote, remembered, outcomes: Outcomes::default() }
     }
 
     /// The answer to `question` if it was given within the last minute. *Blocking:* no.
@@ -145,17 +160,25 @@ impl Directory {
 
     /// Asks, or waits for an equal question in flight. Ends by the deadline of `pass`; its slot is free by then.
     pub(crate) async fn look_up(&self, pass: Admitted, question: Question) -> Result<Found, LookupFailure> {
-        let about = question.about.clone();
+        let (server, route, about) = (question.server.clone(), question.kind(), question.about.clone());
         self.remembered
             .share(question, pass, |pass| async move {
                 let deadline = pass.deadline();
-                let mut call = self.remote.open(pass);
-                match about {
-                    About::RoomList(query) => public_rooms::ask(call.as_mut(), &query, deadline).await,
-                    About::Alias(alias) => room_alias::ask(call.as_mut(), &alias, deadline).await,
-                }
+                let call = self.remote.open(pass);
+                let mut call = WatchedCall::new(call, &self.outcomes, server, route, deadline);
+                let outcome = match about {
+                    About::RoomList(query) => public_rooms::ask(&mut call, &query, deadline).await,
+                    About::Alias(alias) => room_alias::ask(&mut call, &alias, deadline).await,
+                };
+                call.ended(&outcome);
+                outcome
             })
             .await
+    }
+
+    /// How the calls so far ended.
+    pub(crate) fn calls(&self) -> CallCounts {
+        self.outcomes.counts()
     }
 }
 
