@@ -42,3 +42,17 @@ fn a_file_that_cannot_be_read_is_one_problem() {
         assert!(problem.to_string().starts_with(&path.display().to_string()));
     }
 }
+
+#[test]
+fn the_files_a_configuration_names_are_looked_at_only_where_that_is_asked_for() {
+    let text =
+        "server_name = \"us.example\"\nsigning_key = \"nowhere\"\n[federation]\nextra_ca_file = \"files.toml\"\n";
+    let path = file("files.toml", text);
+    assert!(Config::read(&path).is_ok());
+    let told = Config::read_with_files(&path).unwrap_err().to_string();
+    let file = path.display();
+    let lines: Vec<&str> = told.lines().collect();
+    assert_eq!(lines.len(), 2, "{told}");
+    assert!(lines[0].starts_with(&format!("{file}:2: signing_key: ")), "{told}");
+    assert!(lines[1].starts_with(&format!("{file}:4: federation.extra_ca_file: ")), "{told}");
+}

@@ -3,28 +3,22 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use portcullis::homeserver::assemble::start_errors;
 use portcullis::homeserver::config::Config;
 
-use super::{DONE, Trouble, USAGE, say, status, tell};
+use super::{DONE, Trouble, say, start_trouble, status, tell};
 
 pub(crate) fn run(file: &Path) -> ExitCode {
     status(check(file))
 }
 
 fn check(file: &Path) -> Result<u8, Trouble> {
-    let config = Config::read(file)?;
+    let config = Config::read_with_files(file)?;
     for warning in config.warnings() {
-        tell(&format!("{}: warning: {warning}", file.display()));
+        tell(&format!("warning: {warning}"));
     }
-    let errors = start_errors(&config);
-    for error in &errors {
-        tell(&format!("{}: {error}", file.display()));
+    if let Some(trouble) = start_trouble(&config) {
+        return Err(trouble);
     }
-    if errors.is_empty() {
-        say(&format!("{}: ok", file.display()));
-        Ok(DONE)
-    } else {
-        Ok(USAGE)
-    }
+    say(&format!("{}: ok", file.display()));
+    Ok(DONE)
 }

@@ -7,7 +7,7 @@ pub(crate) mod resolve;
 pub(crate) mod serve;
 
 use std::fmt::Display;
-use std::io::Write as _;
+use std::io::{IsTerminal as _, Write as _};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -46,12 +46,22 @@ pub(crate) fn say(line: &str) {
     drop(writeln!(out, "{line}").and_then(|()| out.flush()));
 }
 
-/// A line on standard error.
-pub(crate) fn tell(line: &str) {
-    drop(writeln!(std::io::stderr(), "{line}"));
+/// Lines on standard error, each saying who speaks: other programs' lines stand around them.
+pub(crate) fn tell(lines: &str) {
+    let mut out = std::io::stderr().lock();
+    for line in lines.lines() {
+        drop(writeln!(out, "portcullis: {line}"));
+    }
 }
 
-/// The configuration in `file`, or the one that serves without a file.
+/// Everything that is wrong outside the configuration's own text and would stop `serve`, one per line; `None`: nothing.
+pub(crate) fn start_trouble(config: &Config) -> Option<Trouble> {
+    let errors = assemble::start_errors(config);
+    let lines: Vec<_> = errors.iter().map(|error| error.located(config)).collect();
+    (!lines.is_empty()).then(|| Trouble(lines.join("\n")))
+}
+
+/// The configuration in `file`, or the one that serves without a file; the files it names are not looked at.
 pub(crate) fn configuration(file: Option<&Path>) -> Result<Config, Trouble> {
     match file {
         Some(file) => Ok(Config::read(file)?),
@@ -68,9 +78,12 @@ fn resolve_to_status(name: &str, json: bool, config: Option<&Path>) -> Result<u8
     let config = configuration(config)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     let _entered = runtime.enter();
-    let discovery = assemble::discovery(&config)?;
+    let discovery = assemble::discovery(&config).map_err(|error| error.located(&config))?;
     let limit = config.federation.remote_timeout.and_then(RemoteTimeout::new);
     let allowed = ClientOutboundProxyPolicy::for_pool(config.request_threads).deadline(RouteClass::Directory, limit);
+    if std::io::stderr().is_terminal() {
+        tell(&format!("asking for {}, for {} s at most", name.escape_debug(), allowed.as_secs_f64()));
+    }
     let explanation =
         runtime.block_on(resolve::explain(&discovery, name, OutboundDeadline::after(allowed, Instant::now())));
     say(if json { explanation.to_json() } else { explanation.render() }.trim_end());

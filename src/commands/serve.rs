@@ -18,7 +18,7 @@ use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
-use super::{DONE, Trouble, configuration, say, status, tell};
+use super::{DONE, Trouble, say, start_trouble, status, tell};
 
 /// Threads that drive the listeners' sockets. They never wait for another server.
 const LISTENER_THREADS: usize = 2;
@@ -28,7 +28,10 @@ pub(crate) fn run(file: Option<&Path>) -> ExitCode {
 }
 
 fn serve(file: Option<&Path>) -> Result<u8, Trouble> {
-    let config = configuration(file)?;
+    let config = match file {
+        Some(file) => Config::read_with_files(file)?,
+        None => Config::without_file(),
+    };
     start_logging(config.log);
     if file.is_some() {
         for warning in config.warnings() {
@@ -41,10 +44,10 @@ fn serve(file: Option<&Path>) -> Result<u8, Trouble> {
         ));
     }
     let max_connections = max_connections(&config)?;
-    let mut assembled = assemble(&config)?;
+    let mut assembled = assemble(&config)
+        .map_err(|first| start_trouble(&config).unwrap_or_else(|| Trouble::from(first.located(&config))))?;
     assembled.limits.max_connections = max_connections;
-    let clients = bind("listen", config.listen)?;
-    let operator = bind("admin_listen", config.admin_listen)?;
+    let (clients, operator) = bind(&config)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(LISTENER_THREADS)
         .thread_name("listener")
@@ -73,8 +76,19 @@ fn max_connections(config: &Config) -> Result<usize, Trouble> {
     Ok(granted)
 }
 
-fn bind(key: &str, address: SocketAddr) -> Result<Listener, Trouble> {
-    Listener::bind(address).map_err(|error| format!("{key}: cannot listen on {address}: {error}").into())
+/// Both sockets, or what is wrong with either.
+fn bind(config: &Config) -> Result<(Listener, Listener), Trouble> {
+    let bound = |key, address: SocketAddr| {
+        Listener::bind(address)
+            .map_err(|error| config.problem(key, format!("cannot listen on {address}: {error}")).to_string())
+    };
+    match (bound("listen", config.listen), bound("admin_listen", config.admin_listen)) {
+        (Ok(clients), Ok(operator)) => Ok((clients, operator)),
+        (clients, operator) => {
+            let problems: Vec<_> = [clients.err(), operator.err()].into_iter().flatten().collect();
+            Err(problems.join("\n").into())
+        }
+    }
 }
 
 /// Serves both sockets until the first signal and its drain, or until the second signal.
@@ -101,7 +115,8 @@ async fn listen(clients: Listener, operator: Listener, config: &Config, assemble
             tracing::info!(target: "portcullis::serve", "stopping: requests in flight are answered first");
             stop.send_replace(true);
             signals.next().await;
-            // Somebody is in a hurry: the calls are cut short, so that their threads end.
+            tracing::info!(target: "portcullis::serve", "stopping at once: requests in flight are cut short");
+            // Their threads end with them.
             assembled.runtime.directory().drain(Duration::ZERO).await;
         } => Ok(()),
     }

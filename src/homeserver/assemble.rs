@@ -1,12 +1,10 @@
 //! Puts the parts of `portcullis serve` together. Whatever is wrong shows here, before anybody can connect.
 
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::{fs, io};
 
 use http::HeaderValue;
 
-use super::config::{Config, SigningKeySource};
+use super::config::{Config, SigningKeySource, files};
 use super::embedded::EmbeddedHomeserver;
 use super::listener::ListenerLimits;
 use super::pooled::{PooledHomeserver, QUEUED_PER_THREAD};
@@ -15,8 +13,8 @@ use super::router::Router;
 use super::runtime::HomeserverRuntime;
 use crate::admission::TrustedProxies;
 use crate::outbound::{
-    AddressPolicy, Discovery, Ed25519Signer, FederationClient, HickoryResolver, HostBitsSet, HttpsTransport,
-    InvalidSigningKey, NoNameServers, RequestSigner, Resolve, TlsRoots, TlsRootsError, Transport,
+    AddressPolicy, Discovery, Ed25519Signer, FederationClient, HickoryResolver, HttpsTransport, RequestSigner, Resolve,
+    TlsRoots, TlsRootsError, Transport,
 };
 use crate::portcullis::{BuildError, Portcullis};
 
@@ -35,57 +33,57 @@ pub struct Assembled {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
-    /// The key file cannot be read.
-    #[error("signing_key: {} cannot be read: {error} (portcullis keygen makes one)", path.display())]
-    SigningKeyUnreadable {
-        /// The file.
-        path: PathBuf,
-        /// What the system says.
-        error: io::Error,
-    },
-    /// The key file holds no key.
-    #[error("signing_key: {} is not usable: {error}", path.display())]
-    SigningKey {
-        /// The file.
-        path: PathBuf,
+    /// What a key of the configuration names cannot be used.
+    #[error("{key}: {problem}")]
+    Key {
+        /// The key, with its tables.
+        key: &'static str,
         /// What is wrong.
-        error: InvalidSigningKey,
+        problem: String,
     },
-    /// There is nobody to ask for names.
-    #[error("federation.nameservers: {0}")]
-    NameServers(#[from] NoNameServers),
     /// The system has no certificate authorities, or TLS cannot be set up.
     #[error("TLS: {0}")]
     Tls(TlsRootsError),
-    /// The extra certificates cannot be used.
-    #[error("federation.extra_ca_file: {}: {}", path.display(), reason(.error))]
-    ExtraCaFile {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong.
-        error: TlsRootsError,
-    },
-    /// A network rule is not exact.
-    #[error("federation.deny_networks, allow_networks: {0}")]
-    Networks(#[from] HostBitsSet),
     /// The routes cannot be built.
     #[error("{0}")]
     Routes(#[from] BuildError),
-    /// The system gives no threads.
-    #[error("request_threads: the threads cannot be started: {0}")]
-    Threads(io::Error),
+}
+
+impl StartError {
+    fn of(key: &'static str, problem: &impl ToString) -> Self {
+        Self::Key { key, problem: problem.to_string() }
+    }
+
+    /// The whole line for an operator: a key with its place in the file that `config` was read from.
+    #[must_use]
+    pub fn located(&self, config: &Config) -> String {
+        match self {
+            Self::Key { key, problem } => config.problem(key, problem).to_string(),
+            Self::Tls(_) | Self::Routes(_) => self.to_string(),
+        }
+    }
 }
 
 /// Puts the whole homeserver together and starts its threads.
 ///
-/// *Errors:* the first [`StartError`]. *Panics:* never. *Blocking:* reads the key, the certificates and resolv.conf.
+/// *Errors:* the first [`StartError`]; [`start_errors`] has all. *Panics:* never. *Blocking:* reads the key, the
+/// certificates and resolv.conf.
 pub fn assemble(config: &Config) -> Result<Assembled, StartError> {
+    assemble_trusting(config, system_roots(config)?)
+}
+
+/// As [`assemble`], with other servers checked against `roots` alone: not a word of the system's authorities is read, nor
+/// `federation.extra_ca_file`.
+///
+/// *Errors*, *Panics*, *Blocking:* as [`assemble`].
+pub fn assemble_trusting(config: &Config, roots: TlsRoots) -> Result<Assembled, StartError> {
     let signer = Arc::new(signer(config)?);
     let router = Router::new(config.server_name.clone(), Arc::<Ed25519Signer>::clone(&signer));
-    let portcullis = portcullis(config, signer)?;
+    let portcullis = portcullis(config, signer, roots)?;
     let runtime = HomeserverRuntime::new(EmbeddedHomeserver::new(config), portcullis, router);
     let threads = config.request_threads;
-    let pool = RequestPool::start(threads, threads.saturating_mul(QUEUED_PER_THREAD)).map_err(StartError::Threads)?;
+    let pool = RequestPool::start(threads, threads.saturating_mul(QUEUED_PER_THREAD))
+        .map_err(|error| StartError::of("request_threads", &format!("the threads cannot be started: {error}")))?;
     let limits = ListenerLimits {
         trusted_proxies: TrustedProxies::new(config.trusted_proxies.iter().copied()),
         ipv6_client_prefix: config.ipv6_client_prefix,
@@ -102,8 +100,8 @@ impl Assembled {
     }
 }
 
-fn portcullis(config: &Config, signer: Arc<dyn RequestSigner>) -> Result<Portcullis, StartError> {
-    let (discovery, transport) = outbound(config)?;
+fn portcullis(config: &Config, signer: Arc<dyn RequestSigner>, roots: TlsRoots) -> Result<Portcullis, StartError> {
+    let (discovery, transport) = outbound(config, roots)?;
     let client = FederationClient::new(signer, discovery, transport).with_user_agent(user_agent());
     let mut builder = Portcullis::builder(config.server_name.clone(), config.request_threads)
         .federation_client(client)
@@ -120,22 +118,27 @@ fn portcullis(config: &Config, signer: Arc<dyn RequestSigner>) -> Result<Portcul
 ///
 /// *Errors:* [`StartError`]. *Panics:* never. *Blocking:* reads the certificates and resolv.conf.
 pub fn discovery(config: &Config) -> Result<Discovery, StartError> {
-    outbound(config).map(|(discovery, _)| discovery)
+    outbound(config, system_roots(config)?).map(|(discovery, _)| discovery)
 }
 
-fn outbound(config: &Config) -> Result<(Discovery, Arc<dyn Transport>), StartError> {
+fn outbound(config: &Config, roots: TlsRoots) -> Result<(Discovery, Arc<dyn Transport>), StartError> {
     let federation = &config.federation;
-    let resolver: Arc<dyn Resolve> = Arc::new(if federation.nameservers.is_empty() {
-        HickoryResolver::from_system()?
-    } else {
-        HickoryResolver::with_name_servers(&federation.nameservers)?
-    });
-    let transport: Arc<dyn Transport> = Arc::new(HttpsTransport::new(roots(config)?).map_err(StartError::Tls)?);
+    let resolver: Arc<dyn Resolve> = Arc::new(resolver(config)?);
+    let transport: Arc<dyn Transport> = Arc::new(HttpsTransport::new(roots).map_err(StartError::Tls)?);
     let policy = AddressPolicy::default()
-        .deny(federation.deny_networks.iter().copied())?
-        .allow(federation.allow_networks.iter().copied())?;
+        .deny(federation.deny_networks.iter().copied())
+        .map_err(|error| StartError::of("federation.deny_networks", &error))?
+        .allow(federation.allow_networks.iter().copied())
+        .map_err(|error| StartError::of("federation.allow_networks", &error))?;
     let discovery = Discovery::new(config.server_name.clone(), resolver, Arc::clone(&transport), policy, user_agent());
     Ok((discovery, transport))
+}
+
+fn resolver(config: &Config) -> Result<HickoryResolver, StartError> {
+    let servers = &config.federation.nameservers;
+    let made =
+        if servers.is_empty() { HickoryResolver::from_system() } else { HickoryResolver::with_name_servers(servers) };
+    made.map_err(|error| StartError::of("federation.nameservers", &error))
 }
 
 /// The signing key the configuration names.
@@ -145,44 +148,28 @@ fn outbound(config: &Config) -> Result<(Discovery, Arc<dyn Transport>), StartErr
 pub fn signer(config: &Config) -> Result<Ed25519Signer, StartError> {
     match &config.signing_key {
         SigningKeySource::ThrowAway => Ok(Ed25519Signer::generate(config.server_name.clone())),
-        SigningKeySource::File(path) => {
-            let text = fs::read_to_string(path)
-                .map_err(|error| StartError::SigningKeyUnreadable { path: path.clone(), error })?;
-            Ed25519Signer::from_key_file(config.server_name.clone(), &text)
-                .map_err(|error| StartError::SigningKey { path: path.clone(), error })
-        }
+        SigningKeySource::File(path) => files::signer(path, config.server_name.clone())
+            .map_err(|problem| StartError::Key { key: "signing_key", problem }),
     }
 }
 
-fn roots(config: &Config) -> Result<TlsRoots, StartError> {
+fn system_roots(config: &Config) -> Result<TlsRoots, StartError> {
     let roots = TlsRoots::system().map_err(StartError::Tls)?;
     match &config.federation.extra_ca_file {
-        Some(path) => with_extra_file(roots, path),
+        Some(path) => files::with_extra_ca(roots, path)
+            .map_err(|problem| StartError::Key { key: "federation.extra_ca_file", problem }),
         None => Ok(roots),
     }
 }
 
-fn with_extra_file(roots: TlsRoots, path: &Path) -> Result<TlsRoots, StartError> {
-    roots.with_extra_file(path).map_err(|error| StartError::ExtraCaFile { path: path.to_owned(), error })
-}
-
-/// Everything outside the file itself that would stop `serve`, for `portcullis check-config`: the key, the certificates,
-/// the name servers.
+/// Everything outside the file itself that would stop `serve`: the key, the certificates, the name servers.
 ///
 /// *Blocking:* as [`assemble`]; nothing is started.
 #[must_use]
 pub fn start_errors(config: &Config) -> Vec<StartError> {
-    [signer(config).err(), outbound(config).err()].into_iter().flatten().collect()
+    [signer(config).err(), resolver(config).err(), system_roots(config).err()].into_iter().flatten().collect()
 }
 
 fn user_agent() -> HeaderValue {
     HeaderValue::from_static(concat!("portcullis/", env!("CARGO_PKG_VERSION")))
-}
-
-/// The file's path stands in front already.
-fn reason(error: &TlsRootsError) -> String {
-    match error {
-        TlsRootsError::Unreadable { source, .. } => format!("cannot be read: {source}"),
-        other => other.to_string(),
-    }
 }

@@ -3,10 +3,14 @@
 //! A file is read whole and every mistake in it is reported at once, with its line: unknown keys, wrong types, numbers
 //! out of range. Nothing is ever guessed, and 0 is never "unlimited".
 
+pub(super) mod files;
+mod nearest;
 mod network;
+mod origin;
 mod reader;
 mod units;
 mod walk;
+mod warnings;
 
 #[cfg(test)]
 mod tests;
@@ -18,6 +22,8 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 
+use self::files::NamedFiles;
+use self::origin::Origin;
 pub use self::reader::ConfigError;
 use crate::admission::Ipv6ClientPrefix;
 use crate::limits::DEFAULT_REQUEST_THREADS;
@@ -60,6 +66,8 @@ pub struct Config {
     pub federation: FederationConfig,
     /// `[log]`.
     pub log: LogConfig,
+    /// Where all of it was read.
+    pub(crate) origin: Origin,
 }
 
 /// Where the signing key comes from.
@@ -168,19 +176,39 @@ pub enum ConfigProblem {
 }
 
 impl Config {
-    /// Reads and checks a file. A relative path inside it is relative to the file's own directory.
+    /// Reads and checks a file. A relative path inside it is relative to the file's own directory. The files it names are
+    /// not opened.
     ///
     /// *Errors:* all mistakes at once. *Panics:* never. *Blocking:* reads the file.
     pub fn read(path: &Path) -> Result<Self, ConfigProblem> {
+        Self::read_as(path, NamedFiles::NotOpened)
+    }
+
+    /// As [`Self::read`], with the files it names: a signing key or a certificate that cannot be used is a mistake of the
+    /// file among the others. This is what `serve` and `check-config` do.
+    ///
+    /// *Errors:* all mistakes at once. *Panics:* never. *Blocking:* reads the file and those it names.
+    pub fn read_with_files(path: &Path) -> Result<Self, ConfigProblem> {
+        Self::read_as(path, NamedFiles::Checked)
+    }
+
+    fn read_as(path: &Path, named: NamedFiles) -> Result<Self, ConfigProblem> {
         let text = std::fs::read_to_string(path)
             .map_err(|error| ConfigProblem::Unreadable { path: path.to_owned(), error })?;
         let base = path.parent().unwrap_or_else(|| Path::new(""));
-        Self::parse(&path.display().to_string(), base, &text).map_err(ConfigProblem::Mistakes)
+        walk::config(&path.display().to_string(), base, &text, named).map_err(ConfigProblem::Mistakes)
     }
 
     /// Checks the text of `file`, whose relative paths start from `base`.
     pub(crate) fn parse(file: &str, base: &Path, text: &str) -> Result<Self, Vec<ConfigError>> {
-        walk::config(file, base, text)
+        walk::config(file, base, text, NamedFiles::NotOpened)
+    }
+
+    /// A problem of `key` that shows only once the configuration is used, told with its line like any other.
+    #[must_use]
+    pub fn problem(&self, key: &str, problem: impl Into<String>) -> ConfigError {
+        let (file, line) = (self.origin.file().to_owned(), self.origin.line(key));
+        ConfigError { file, line, key: key.to_owned(), problem: problem.into() }
     }
 
     /// What `serve` runs with when it is given no file: an empty homeserver with a throw-away key on the usual ports.
@@ -201,21 +229,8 @@ impl Config {
             media: MediaConfig::default(),
             federation: FederationConfig::default(),
             log: LogConfig::default(),
+            origin: Origin::default(),
         }
-    }
-
-    /// What an operator should know although it stops nothing.
-    #[must_use]
-    pub fn warnings(&self) -> Vec<String> {
-        let mut warnings = Vec::new();
-        if self.media.remote_fetch_enabled.is_none() {
-            warnings.push(
-                "media.remote_fetch_enabled is not set: remote media is off; write remote_fetch_enabled = false under \
-                 [media] to say so"
-                    .into(),
-            );
-        }
-        warnings
     }
 }
 

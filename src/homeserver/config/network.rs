@@ -7,11 +7,15 @@ use toml::de::DeValue;
 
 use super::reader::text;
 
+const NETWORK: &str = "an address or a network in quotes such as \"10.0.0.0/8\"";
+const NAME_SERVER: &str = "\"IP\" or \"IP:port\" in quotes";
+const LISTEN_ADDRESS: &str = "\"IP:port\" in quotes such as \"127.0.0.1:8009\"";
+
 const DNS_PORT: u16 = 53;
 
 /// A network, or a bare address for just that one. Host bits that are set are a typing error, and nobody knows which.
 pub(super) fn network(value: &DeValue<'_>) -> Result<IpNet, String> {
-    let text = text(value)?;
+    let text = text(value, NETWORK)?;
     let network = strict_network(text)
         .ok_or_else(|| format!("{text:?} is neither an address nor a network such as \"10.0.0.0/8\""))?;
     if network.trunc() != network {
@@ -41,7 +45,7 @@ pub(super) fn proxy(value: &DeValue<'_>) -> Result<IpNet, String> {
 
 /// `"IP"` or `"IP:port"`.
 pub(super) fn name_server(value: &DeValue<'_>) -> Result<SocketAddr, String> {
-    let text = text(value)?;
+    let text = text(value, NAME_SERVER)?;
     let address = text
         .parse::<SocketAddr>()
         .or_else(|_| text.parse::<IpAddr>().map(|address| SocketAddr::new(address, DNS_PORT)))
@@ -54,6 +58,18 @@ pub(super) fn name_server(value: &DeValue<'_>) -> Result<SocketAddr, String> {
 
 /// `"IP:port"`; port 0 takes a free one.
 pub(super) fn listen_address(value: &DeValue<'_>) -> Result<SocketAddr, String> {
-    let text = text(value)?;
+    let text = text(value, LISTEN_ADDRESS)?;
     text.parse().map_err(|_| format!("{text:?} is not \"IP:port\", such as \"127.0.0.1:8009\""))
+}
+
+/// As [`listen_address`], on this machine alone: the operator's socket asks nobody who they are.
+pub(super) fn admin_address(value: &DeValue<'_>) -> Result<SocketAddr, String> {
+    let address = listen_address(value)?;
+    if !address.ip().to_canonical().is_loopback() {
+        return Err(format!(
+            "{address} can be reached from other machines, and this socket asks for no password; use a loopback address \
+             such as \"127.0.0.1:9009\" (a later release has a key that allows more)"
+        ));
+    }
+    Ok(address)
 }

@@ -1,9 +1,15 @@
 //! Reads a TOML table key by key and notes every mistake with its line, so that one start shows all of them.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::ops::Range;
 
 use toml::de::{DeTable, DeValue};
+
+use super::nearest::nearest;
+use super::origin::Origin;
+
+const LATER: &str = "comes with a later release; remove this key for now";
 
 /// One mistake in a configuration file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,25 +26,29 @@ pub struct ConfigError {
 
 impl fmt::Display for ConfigError {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(&self.file)?;
-        if let Some(line) = self.line {
-            write!(out, ":{line}")?;
+        // Without a file there is no line either.
+        if !self.file.is_empty() {
+            out.write_str(&self.file)?;
+            if let Some(line) = self.line {
+                write!(out, ":{line}")?;
+            }
+            out.write_str(": ")?;
         }
         if !self.key.is_empty() {
-            write!(out, ": {}", self.key)?;
+            write!(out, "{}: ", self.key)?;
         }
-        write!(out, ": {}", self.problem)
+        out.write_str(&self.problem)
     }
 }
 
 impl std::error::Error for ConfigError {}
 
-/// The mistakes found so far.
+/// The mistakes found so far, and where each key stands.
 pub(super) struct Mistakes<'a> {
-    file: &'a str,
     text: &'a str,
-    /// The file is not whole TOML: a key that seems to be missing may be in the part that could not be read.
-    torn: bool,
+    /// Where each line ends, in bytes.
+    line_ends: Vec<usize>,
+    origin: Origin,
     found: Vec<ConfigError>,
 }
 
@@ -49,44 +59,63 @@ pub(super) struct Section<'a> {
     at: Option<Range<usize>>,
     table: Option<&'a DeTable<'a>>,
     known: Vec<&'static str>,
+    /// Spoken for by a later release: known, and not offered.
+    reserved: Vec<&'static str>,
 }
 
 impl<'a> Mistakes<'a> {
-    pub(super) fn of(file: &'a str, text: &'a str) -> Self {
-        Self { file, text, torn: false, found: Vec::new() }
+    pub(super) fn of(file: &str, text: &'a str) -> Self {
+        let line_ends = text.match_indices('\n').map(|(at, _)| at).collect();
+        Self { text, line_ends, origin: Origin::of(file), found: Vec::new() }
     }
 
-    /// Notes what makes the file no TOML.
+    /// Notes what makes the file no TOML: the first of each line, since the parser stumbles on over the rest of it.
     pub(super) fn note_syntax(&mut self, errors: impl IntoIterator<Item = toml::de::Error>) {
+        let mut told = HashSet::new();
         for error in errors {
-            self.torn = true;
-            self.note(
-                error.span().or_else(|| first_without_a_place(self.text)),
-                "",
-                error.message().lines().collect::<Vec<_>>().join(" "),
-            );
+            let at = error.span().or_else(|| first_without_a_place(self.text));
+            if told.insert(at.clone().map(|span| self.line(&span))) {
+                let message = error.message().lines().collect::<Vec<_>>().join(" ");
+                let key = at.clone().filter(|_| message.contains("duplicate key")).and_then(|span| self.text.get(span));
+                let key = key.filter(|key| !key.contains(char::is_control)).unwrap_or_default();
+                self.note(at, key, message);
+            }
         }
     }
 
     pub(super) fn note(&mut self, at: Option<Range<usize>>, key: &str, problem: impl Into<String>) {
-        let line = at.map(|span| self.text.bytes().take(span.start).filter(|byte| *byte == b'\n').count() + 1);
-        self.found.push(ConfigError { file: self.file.into(), line, key: key.into(), problem: problem.into() });
+        let line = at.map(|span| self.line(&span));
+        let file = self.origin.file().to_owned();
+        self.found.push(ConfigError { file, line, key: key.into(), problem: problem.into() });
+    }
+
+    /// Remembers where `key` stands, for what is found out later.
+    fn place(&mut self, key: String, at: &Range<usize>) {
+        let line = self.line(at);
+        self.origin.place(key, line);
+    }
+
+    fn line(&self, span: &Range<usize>) -> usize {
+        self.line_ends.partition_point(|end| *end < span.start) + 1
+    }
+
+    /// Where every key stands, if there was no mistake; otherwise all of them, in the order of the file.
+    pub(super) fn into_origin(mut self) -> Result<Origin, Vec<ConfigError>> {
+        if self.found.is_empty() {
+            return Ok(self.origin);
+        }
+        self.found.sort_by_key(|mistake| mistake.line.unwrap_or(usize::MAX));
+        Err(self.found)
     }
 
     pub(super) fn any(&self) -> bool {
         !self.found.is_empty()
     }
-
-    /// All of them, in the order of the file.
-    pub(super) fn into_sorted(mut self) -> Vec<ConfigError> {
-        self.found.sort_by_key(|mistake| mistake.line.unwrap_or(usize::MAX));
-        self.found
-    }
 }
 
 impl<'a> Section<'a> {
     pub(super) fn root(table: &'a DeTable<'a>) -> Self {
-        Self { prefix: String::new(), at: None, table: Some(table), known: Vec::new() }
+        Self { prefix: String::new(), at: None, table: Some(table), known: Vec::new(), reserved: Vec::new() }
     }
 
     /// The key with its tables.
@@ -105,7 +134,25 @@ impl<'a> Section<'a> {
                 None
             })
         });
-        Self { prefix, at, table, known: Vec::new() }
+        Self { prefix, at, table, known: Vec::new(), reserved: Vec::new() }
+    }
+
+    /// A table that a later release has keys for.
+    pub(super) fn reserved_section(&mut self, key: &'static str, mistakes: &mut Mistakes<'_>) -> Self {
+        let section = self.section(key, mistakes);
+        self.hide(key);
+        section
+    }
+
+    /// A key of a later release: there it would mean something, so it is not ignored here.
+    pub(super) fn reserved(&mut self, key: &'static str, mistakes: &mut Mistakes<'_>) {
+        self.value(key, mistakes, |_| Err::<(), _>(LATER.into()));
+        self.hide(key);
+    }
+
+    fn hide(&mut self, key: &'static str) {
+        self.known.retain(|known| *known != key);
+        self.reserved.push(key);
     }
 
     /// Every `[[key]]` table.
@@ -119,9 +166,14 @@ impl<'a> Section<'a> {
             mistakes.note(Some(span), &prefix, format!("these are tables: write [[{prefix}]]"));
             return Vec::new();
         };
-        let section =
-            |(span, table)| Self { prefix: prefix.clone(), at: Some(span), table: Some(table), known: Vec::new() };
-        tables.into_iter().map(section).collect()
+        let section = |(index, (span, table))| Self {
+            prefix: format!("{prefix}[{index}]"),
+            at: Some(span),
+            table: Some(table),
+            known: Vec::new(),
+            reserved: Vec::new(),
+        };
+        tables.into_iter().enumerate().map(section).collect()
     }
 
     /// The value of `key` as `read` understands it; `None` if it is absent or wrong, and then the mistake is noted.
@@ -132,6 +184,7 @@ impl<'a> Section<'a> {
         read: impl FnOnce(&DeValue<'_>) -> Result<T, String>,
     ) -> Option<T> {
         let (span, value) = self.look_up(key)?;
+        mistakes.place(self.path(key), &span);
         read(value).map_err(|problem| mistakes.note(Some(span), &self.path(key), problem)).ok()
     }
 
@@ -142,7 +195,7 @@ impl<'a> Section<'a> {
         mistakes: &mut Mistakes<'_>,
         read: impl FnOnce(&DeValue<'_>) -> Result<T, String>,
     ) -> Option<T> {
-        if self.look_up(key).is_none() && !mistakes.torn {
+        if self.look_up(key).is_none() {
             mistakes.note(self.line(), &self.path(key), "this key is missing and has no default");
         }
         self.value(key, mistakes, read)
@@ -158,14 +211,15 @@ impl<'a> Section<'a> {
         let path = self.path(key);
         let Some((span, value)) = self.look_up(key) else { return Vec::new() };
         let Some(items) = value.as_array() else {
-            mistakes.note(Some(span), &path, "this is a list: write it in brackets");
+            mistakes.note(Some(span), &path, expected("a list in brackets such as [\"…\", \"…\"]", value));
             return Vec::new();
         };
+        mistakes.place(path.clone(), &span);
         let mut values = Vec::new();
-        for item in items {
+        for (index, item) in items.iter().enumerate() {
             match read(item.get_ref()) {
                 Ok(value) => values.push(value),
-                Err(problem) => mistakes.note(Some(item.span()), &path, problem),
+                Err(problem) => mistakes.note(Some(item.span()), &format!("{path}[{index}]"), problem),
             }
         }
         values
@@ -179,9 +233,14 @@ impl<'a> Section<'a> {
     /// Notes every key that nobody asked for.
     pub(super) fn end(self, mistakes: &mut Mistakes<'_>) {
         for (key, _) in self.table.into_iter().flatten() {
-            if !self.known.contains(&key.get_ref().as_ref()) {
-                let problem = format!("there is no such key; known here: {}", self.known.join(", "));
-                mistakes.note(Some(key.span()), &self.path(key.get_ref()), problem);
+            let name = key.get_ref().as_ref();
+            if !self.known.contains(&name) && !self.reserved.contains(&name) {
+                let problem = match nearest(name, &self.known) {
+                    Some(meant) => format!("there is no such key; did you mean {meant}?"),
+                    None if self.known.is_empty() => "there is no such key".to_owned(),
+                    None => format!("there is no such key; known here: {}", self.known.join(", ")),
+                };
+                mistakes.note(Some(key.span()), &self.path(name), problem);
             }
         }
     }
@@ -212,37 +271,40 @@ fn first_without_a_place(text: &str) -> Option<Range<usize>> {
     ends.get(line).map(|end| *end..*end)
 }
 
-pub(super) fn text<'v>(value: &'v DeValue<'_>) -> Result<&'v str, String> {
-    value.as_str().ok_or_else(|| format!("this is text in quotes, not {}", kind(value)))
+/// What was expected and what is there instead.
+pub(super) fn expected(what: &str, value: &DeValue<'_>) -> String {
+    let found = match value {
+        DeValue::String(text) => format!("the text {text:?}"),
+        DeValue::Integer(number) => format!("the number {number}"),
+        DeValue::Float(number) => format!("the number {number}"),
+        DeValue::Boolean(flag) => flag.to_string(),
+        DeValue::Datetime(_) => "a date".to_owned(),
+        DeValue::Array(_) => "a list".to_owned(),
+        DeValue::Table(_) => "a table".to_owned(),
+    };
+    format!("expected {what}, found {found}")
+}
+
+/// Text; `what` says what kind, for whoever wrote something else.
+pub(super) fn text<'v>(value: &'v DeValue<'_>, what: &str) -> Result<&'v str, String> {
+    value.as_str().ok_or_else(|| expected(what, value))
 }
 
 pub(super) fn flag(value: &DeValue<'_>) -> Result<bool, String> {
-    value.as_bool().ok_or_else(|| format!("this is true or false, not {}", kind(value)))
+    value.as_bool().ok_or_else(|| expected("true or false without quotes", value))
 }
 
-pub(super) fn integer(value: &DeValue<'_>) -> Result<i64, String> {
-    let number = value.as_integer().ok_or_else(|| format!("this is a whole number, not {}", kind(value)))?;
+pub(super) fn integer(value: &DeValue<'_>, what: &str) -> Result<i64, String> {
+    let number = value.as_integer().ok_or_else(|| expected(what, value))?;
     i64::from_str_radix(number.as_str(), number.radix()).map_err(|_| "the number is too large".into())
 }
 
 /// Text that parses as a `T`; the problem is `T`'s own message.
-pub(super) fn parsed<T>(value: &DeValue<'_>) -> Result<T, String>
+pub(super) fn parsed<T>(value: &DeValue<'_>, what: &str) -> Result<T, String>
 where
     T: std::str::FromStr,
     T::Err: fmt::Display,
 {
-    let text = text(value)?;
+    let text = text(value, what)?;
     text.parse().map_err(|error: T::Err| format!("{text:?}: {error}"))
-}
-
-fn kind(value: &DeValue<'_>) -> &'static str {
-    match value {
-        DeValue::String(_) => "text",
-        DeValue::Integer(_) => "a whole number",
-        DeValue::Float(_) => "a number with a point",
-        DeValue::Boolean(_) => "true or false",
-        DeValue::Datetime(_) => "a date",
-        DeValue::Array(_) => "a list",
-        DeValue::Table(_) => "a table",
-    }
 }

@@ -5,12 +5,14 @@ use std::time::Duration;
 const UNITS: [(&str, u64); 6] =
     [("ms", 1), ("s", 1_000), ("min", 60_000), ("h", 3_600_000), ("d", 86_400_000), ("w", 604_800_000)];
 
+/// What a duration is, for whoever wrote something else. Every unit of [`UNITS`] is in it.
+pub(super) const DURATION: &str = "a duration in quotes such as \"5 s\" (units: ms, s, min, h, d, w)";
+
 /// Reads `"30 s"`, `"500 ms"`, `"2 min"`, `"24 h"`, `"7 d"`; the blank may be left out. Whole numbers only.
 ///
 /// *Errors:* what to write instead.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
-    let explain =
-        || format!("{text:?} is not a duration; write a whole number and a unit, such as \"30 s\" or \"500 ms\"");
+    let explain = || format!("{text:?} is not {DURATION}: a whole number and a unit");
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at_checked(digits).ok_or_else(explain)?;
     let unit = unit.strip_prefix(' ').unwrap_or(unit);
@@ -36,6 +38,12 @@ mod tests {
         ] {
             assert_eq!(duration(text), Ok(Duration::from_millis(millis)), "{text}");
         }
+    }
+
+    #[test]
+    fn the_explanation_lists_every_unit() {
+        let units = UNITS.map(|(name, _)| name).join(", ");
+        assert!(DURATION.contains(&format!("(units: {units})")), "{DURATION}");
     }
 
     #[test]

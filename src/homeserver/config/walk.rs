@@ -6,9 +6,11 @@ use std::time::Duration;
 
 use toml::de::{DeTable, DeValue};
 
-use super::network::{listen_address, name_server, network, proxy};
+use super::files::{self, NamedFiles};
+use super::network::{admin_address, listen_address, name_server, network, proxy};
+use super::origin::Origin;
 use super::reader::{ConfigError, Mistakes, Section, flag, integer, parsed, text};
-use super::units::duration;
+use super::units::{DURATION, duration};
 use super::{
     ADMIN_LISTEN, AccessToken, Config, FederationConfig, LISTEN, LocalAlias, LogConfig, LogFormat, LogLevel,
     MediaConfig, SigningKeySource,
@@ -18,7 +20,12 @@ use crate::limits::{DEFAULT_REQUEST_THREADS, REQUEST_THREADS};
 use crate::proxy::local_view::ListedRoom;
 use crate::server_name::ServerName;
 
-const LATER: &str = "comes with a later release; remove this key for now";
+const SERVER_NAME: &str = "a server name in quotes such as \"example.org\"";
+const ALIAS: &str = "a room alias in quotes such as \"#hall:example.org\"";
+const ROOM_ID: &str = "a room id in quotes such as \"!abc:example.org\"";
+const USER_ID: &str = "a user id in quotes such as \"@alice:example.org\"";
+const TEXT: &str = "text in quotes";
+const PATH: &str = "a path in quotes such as \"signing.key\"";
 
 /// Keys of `[media]` that are spoken for.
 const LATER_MEDIA_KEYS: [&str; 10] = [
@@ -35,21 +42,55 @@ const LATER_MEDIA_KEYS: [&str; 10] = [
 ];
 
 /// Checks a whole file. `base` is what relative paths start from.
-pub(super) fn config(file: &str, base: &Path, toml: &str) -> Result<Config, Vec<ConfigError>> {
+pub(super) fn config(file: &str, base: &Path, toml: &str, named: NamedFiles) -> Result<Config, Vec<ConfigError>> {
     let mut mistakes = Mistakes::of(file, toml);
     let (table, syntax_errors) = DeTable::parse_recoverable(toml);
     mistakes.note_syntax(syntax_errors);
-    match whole(Section::root(table.get_ref()), base, &mut mistakes) {
-        Some(config) if !mistakes.any() => Ok(config),
-        _ => Err(mistakes.into_sorted()),
+    if mistakes.any() {
+        // What the rest seems to say may be no more than what was torn: a key is missing, a table has another name.
+        return Err(mistakes.into_origin().err().unwrap_or_default());
+    }
+    let config = whole(Section::root(table.get_ref()), Paths { base, named }, &mut mistakes);
+    let origin = mistakes.into_origin()?;
+    // Without a mistake there is one.
+    config.map(|config| Config { origin, ..config }).ok_or_else(Vec::new)
+}
+
+/// How a key that names a file is read.
+#[derive(Clone, Copy)]
+struct Paths<'a> {
+    base: &'a Path,
+    named: NamedFiles,
+}
+
+impl Paths<'_> {
+    fn signing_key(self, value: &DeValue<'_>) -> Result<PathBuf, String> {
+        // The file names no server: any name does to see whether it can be read.
+        self.path(value, |path| files::signer(path, Config::without_file().server_name).map(drop))
+    }
+
+    fn extra_ca_file(self, value: &DeValue<'_>) -> Result<PathBuf, String> {
+        self.path(value, files::check_extra_ca)
+    }
+
+    fn path(self, value: &DeValue<'_>, check: impl FnOnce(&Path) -> Result<(), String>) -> Result<PathBuf, String> {
+        let text = text(value, PATH)?;
+        if text.is_empty() {
+            return Err("an empty path".into());
+        }
+        let path = self.base.join(text);
+        if self.named == NamedFiles::Checked {
+            check(&path)?;
+        }
+        Ok(path)
     }
 }
 
-fn whole(mut root: Section<'_>, base: &Path, mistakes: &mut Mistakes<'_>) -> Option<Config> {
-    let server_name = root.required("server_name", mistakes, parsed::<ServerName>);
-    let signing_key = root.required("signing_key", mistakes, |value| path(value, base));
+fn whole(mut root: Section<'_>, paths: Paths<'_>, mistakes: &mut Mistakes<'_>) -> Option<Config> {
+    let server_name = root.required("server_name", mistakes, |value| parsed::<ServerName>(value, SERVER_NAME));
+    let signing_key = root.required("signing_key", mistakes, |value| paths.signing_key(value));
     let listen = root.value("listen", mistakes, listen_address).unwrap_or(LISTEN);
-    let admin_listen = root.value("admin_listen", mistakes, listen_address).unwrap_or(ADMIN_LISTEN);
+    let admin_listen = root.value("admin_listen", mistakes, admin_address).unwrap_or(ADMIN_LISTEN);
     if listen == admin_listen && listen.port() != 0 {
         let at = root.span_of("admin_listen").or_else(|| root.span_of("listen"));
         mistakes.note(at, "admin_listen", "clients and the operator need different sockets");
@@ -58,15 +99,15 @@ fn whole(mut root: Section<'_>, base: &Path, mistakes: &mut Mistakes<'_>) -> Opt
     let trusted_proxies = root.each("trusted_proxies", mistakes, proxy);
     let ipv6_client_prefix = root.value("ipv6_client_prefix", mistakes, ipv6_client_prefix).unwrap_or_default();
 
-    let mut homeserver = root.section("homeserver", mistakes);
-    homeserver.value("upstream", mistakes, later);
+    let mut homeserver = root.reserved_section("homeserver", mistakes);
+    homeserver.reserved("upstream", mistakes);
     homeserver.end(mistakes);
 
     let rooms = rooms(root.sections("rooms", mistakes), mistakes);
     let aliases = aliases(root.sections("aliases", mistakes), server_name.as_ref(), mistakes);
-    let tokens = tokens(root.sections("tokens", mistakes), mistakes);
+    let tokens = tokens(root.sections("tokens", mistakes), server_name.as_ref(), mistakes);
     let media = media(root.section("media", mistakes), mistakes);
-    let federation = federation(root.section("federation", mistakes), base, mistakes);
+    let federation = federation(root.section("federation", mistakes), paths, mistakes);
     let log = log(root.section("log", mistakes), mistakes);
     root.end(mistakes);
 
@@ -84,6 +125,7 @@ fn whole(mut root: Section<'_>, base: &Path, mistakes: &mut Mistakes<'_>) -> Opt
         media,
         federation,
         log,
+        origin: Origin::default(),
     })
 }
 
@@ -100,8 +142,9 @@ fn rooms(sections: Vec<Section<'_>>, mistakes: &mut Mistakes<'_>) -> Vec<ListedR
             num_joined_members: section.value("num_joined_members", mistakes, count).unwrap_or_default(),
             world_readable: section.value("world_readable", mistakes, flag).unwrap_or_default(),
             guest_can_join: section.value("guest_can_join", mistakes, flag).unwrap_or_default(),
-            canonical_alias: section
-                .value("canonical_alias", mistakes, |value| parsed::<RoomAlias>(value).map(|alias| alias.to_string())),
+            canonical_alias: section.value("canonical_alias", mistakes, |value| {
+                parsed::<RoomAlias>(value, ALIAS).map(|alias| alias.to_string())
+            }),
             name: section.value("name", mistakes, owned),
             topic: section.value("topic", mistakes, owned),
             avatar_url: section.value("avatar_url", mistakes, owned),
@@ -122,8 +165,8 @@ fn aliases(sections: Vec<Section<'_>>, own_name: Option<&ServerName>, mistakes: 
             once(local_part, "alias", &mut section, &mut seen, mistakes);
         }
         let room_id = section.required("room_id", mistakes, room_id);
-        let mut servers =
-            section.each("servers", mistakes, |value| parsed::<ServerName>(value).map(|name| name.to_string()));
+        let mut servers = section
+            .each("servers", mistakes, |value| parsed::<ServerName>(value, SERVER_NAME).map(|name| name.to_string()));
         if servers.is_empty() {
             servers.extend(own_name.map(ToString::to_string));
         }
@@ -137,7 +180,7 @@ fn aliases(sections: Vec<Section<'_>>, own_name: Option<&ServerName>, mistakes: 
     aliases
 }
 
-fn tokens(sections: Vec<Section<'_>>, mistakes: &mut Mistakes<'_>) -> Vec<AccessToken> {
+fn tokens(sections: Vec<Section<'_>>, own_name: Option<&ServerName>, mistakes: &mut Mistakes<'_>) -> Vec<AccessToken> {
     let mut tokens = Vec::new();
     let mut seen = HashSet::new();
     for mut section in sections {
@@ -145,7 +188,7 @@ fn tokens(sections: Vec<Section<'_>>, mistakes: &mut Mistakes<'_>) -> Vec<Access
         if let Some(token) = &token {
             once(token, "token", &mut section, &mut seen, mistakes);
         }
-        let user_id = section.required("user_id", mistakes, user_id);
+        let user_id = section.required("user_id", mistakes, |value| user_id(value, own_name));
         section.end(mistakes);
         tokens.extend(token.zip(user_id).map(|(token, user_id)| AccessToken { token, user_id }));
     }
@@ -161,17 +204,17 @@ fn media(mut section: Section<'_>, mistakes: &mut Mistakes<'_>) -> MediaConfig {
         }
     });
     for key in LATER_MEDIA_KEYS {
-        section.value(key, mistakes, later);
+        section.reserved(key, mistakes);
     }
     section.end(mistakes);
     MediaConfig { remote_fetch_enabled }
 }
 
-fn federation(mut section: Section<'_>, base: &Path, mistakes: &mut Mistakes<'_>) -> FederationConfig {
+fn federation(mut section: Section<'_>, paths: Paths<'_>, mistakes: &mut Mistakes<'_>) -> FederationConfig {
     let federation = FederationConfig {
         remote_timeout: section.value("remote_timeout", mistakes, remote_timeout),
         require_token_for_remote: section.value("require_token_for_remote", mistakes, flag).unwrap_or_default(),
-        extra_ca_file: section.value("extra_ca_file", mistakes, |value| path(value, base)),
+        extra_ca_file: section.value("extra_ca_file", mistakes, |value| paths.extra_ca_file(value)),
         nameservers: section.each("nameservers", mistakes, name_server),
         deny_networks: section.each("deny_networks", mistakes, network),
         allow_networks: section.each("allow_networks", mistakes, network),
@@ -202,22 +245,13 @@ fn once(
     }
 }
 
-fn later(_value: &DeValue<'_>) -> Result<(), String> {
-    Err(LATER.into())
-}
-
 fn owned(value: &DeValue<'_>) -> Result<String, String> {
-    text(value).map(ToOwned::to_owned)
-}
-
-fn path(value: &DeValue<'_>, base: &Path) -> Result<PathBuf, String> {
-    let text = text(value)?;
-    if text.is_empty() { Err("an empty path".into()) } else { Ok(base.join(text)) }
+    text(value, TEXT).map(ToOwned::to_owned)
 }
 
 fn request_threads(value: &DeValue<'_>) -> Result<usize, String> {
-    let threads = integer(value)?;
     let (fewest, most) = (*REQUEST_THREADS.start(), *REQUEST_THREADS.end());
+    let threads = integer(value, &format!("a whole number from {fewest} to {most} without quotes"))?;
     match usize::try_from(threads) {
         Ok(1) => Err(format!("a pool of 1 cannot keep half of itself free; use {fewest} to {most}")),
         Ok(threads) if REQUEST_THREADS.contains(&threads) => Ok(threads),
@@ -226,7 +260,7 @@ fn request_threads(value: &DeValue<'_>) -> Result<usize, String> {
 }
 
 fn ipv6_client_prefix(value: &DeValue<'_>) -> Result<Ipv6ClientPrefix, String> {
-    let bits = integer(value)?;
+    let bits = integer(value, "a whole number from 1 to 128 without quotes")?;
     u8::try_from(bits)
         .ok()
         .and_then(Ipv6ClientPrefix::new)
@@ -234,11 +268,11 @@ fn ipv6_client_prefix(value: &DeValue<'_>) -> Result<Ipv6ClientPrefix, String> {
 }
 
 fn count(value: &DeValue<'_>) -> Result<u64, String> {
-    integer(value)?.try_into().map_err(|_| "a count is not negative".into())
+    integer(value, "a whole number without quotes")?.try_into().map_err(|_| "a count is not negative".into())
 }
 
 fn remote_timeout(value: &DeValue<'_>) -> Result<Duration, String> {
-    let limit = duration(text(value)?)?;
+    let limit = duration(text(value, DURATION)?)?;
     if limit.is_zero() {
         return Err("no time at all: 0 is not \"unlimited\"; leave the key out for the built-in deadlines".into());
     }
@@ -246,7 +280,7 @@ fn remote_timeout(value: &DeValue<'_>) -> Result<Duration, String> {
 }
 
 fn room_id(value: &DeValue<'_>) -> Result<String, String> {
-    let text = text(value)?;
+    let text = text(value, ROOM_ID)?;
     if text.len() > 1 && text.starts_with('!') {
         Ok(text.into())
     } else {
@@ -255,7 +289,7 @@ fn room_id(value: &DeValue<'_>) -> Result<String, String> {
 }
 
 fn local_part(value: &DeValue<'_>, own_name: Option<&ServerName>) -> Result<String, String> {
-    let alias = parsed::<RoomAlias>(value)?;
+    let alias = parsed::<RoomAlias>(value, ALIAS)?;
     if own_name.is_some_and(|own_name| !own_name.is_same_server(alias.server())) {
         return Err(format!("{alias} is an alias of another server"));
     }
@@ -263,8 +297,9 @@ fn local_part(value: &DeValue<'_>, own_name: Option<&ServerName>) -> Result<Stri
     Ok(local.strip_prefix('#').unwrap_or(local).into())
 }
 
+/// What was written may be a secret in any form and is not repeated.
 fn token(value: &DeValue<'_>) -> Result<String, String> {
-    let text = text(value)?;
+    let text = value.as_str().ok_or("expected text in quotes")?;
     if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic()) {
         Ok(text.into())
     } else {
@@ -272,17 +307,22 @@ fn token(value: &DeValue<'_>) -> Result<String, String> {
     }
 }
 
-fn user_id(value: &DeValue<'_>) -> Result<String, String> {
-    let text = text(value)?;
-    let valid = text
+fn user_id(value: &DeValue<'_>, own_name: Option<&ServerName>) -> Result<String, String> {
+    let text = text(value, USER_ID)?;
+    let server = text
         .strip_prefix('@')
         .and_then(|rest| rest.split_once(':'))
-        .is_some_and(|(local, server)| !local.is_empty() && server.parse::<ServerName>().is_ok());
-    if valid { Ok(text.into()) } else { Err(format!("{text:?} is not a user id such as \"@alice:example.org\"")) }
+        .filter(|(local, _)| !local.is_empty())
+        .and_then(|(_, server)| server.parse::<ServerName>().ok())
+        .ok_or_else(|| format!("{text:?} is not a user id such as \"@alice:example.org\""))?;
+    if own_name.is_some_and(|own_name| !own_name.is_same_server(&server)) {
+        return Err(format!("{text} is a user of another server; a token is for a user of this one"));
+    }
+    Ok(text.into())
 }
 
 fn log_level(value: &DeValue<'_>) -> Result<LogLevel, String> {
-    match text(value)? {
+    match text(value, "a level in quotes such as \"info\"")? {
         "off" => Ok(LogLevel::Off),
         "error" => Ok(LogLevel::Error),
         "warn" => Ok(LogLevel::Warn),
@@ -294,7 +334,7 @@ fn log_level(value: &DeValue<'_>) -> Result<LogLevel, String> {
 }
 
 fn log_format(value: &DeValue<'_>) -> Result<LogFormat, String> {
-    match text(value)? {
+    match text(value, "\"text\" or \"json\" in quotes")? {
         "text" => Ok(LogFormat::Text),
         "json" => Ok(LogFormat::Json),
         other => Err(format!("{other:?} is neither text nor json")),

@@ -1,0 +1,61 @@
+//! The files a configuration names: the signing key and the extra certificates.
+
+use std::fs;
+use std::path::Path;
+
+use crate::outbound::{Ed25519Signer, TlsRoots, TlsRootsError};
+use crate::server_name::ServerName;
+
+/// Whether the files that a configuration names are opened while it is checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NamedFiles {
+    /// Their paths alone are read.
+    NotOpened,
+    /// What is wrong with one of them is a mistake of the key that names it.
+    Checked,
+}
+
+/// The signer for `server_name` whose key is in the file at `path`.
+///
+/// *Errors:* what is wrong, without a word of the file. *Blocking:* reads it.
+pub(crate) fn signer(path: &Path, server_name: ServerName) -> Result<Ed25519Signer, String> {
+    let text = fs::read_to_string(path)
+        .map_err(|error| format!("{} cannot be read: {error} (portcullis keygen makes one)", path.display()))?;
+    Ed25519Signer::from_key_file(server_name, &text)
+        .map_err(|error| format!("{} is not usable: {error}", path.display()))
+}
+
+/// `roots` and the certificates in the file at `path`.
+///
+/// *Errors:* what is wrong. *Blocking:* reads the file.
+pub(crate) fn with_extra_ca(roots: TlsRoots, path: &Path) -> Result<TlsRoots, String> {
+    roots.with_extra_file(path).map_err(|error| explained(path, &error))
+}
+
+/// Whether certificates can be read from `path`, whatever the system has.
+pub(super) fn check_extra_ca(path: &Path) -> Result<(), String> {
+    let pem = fs::read(path).map_err(|error| format!("{} cannot be read: {error}", path.display()))?;
+    TlsRoots::only(&pem).map(drop).map_err(|error| explained(path, &error))
+}
+
+fn explained(path: &Path, error: &TlsRootsError) -> String {
+    match error {
+        TlsRootsError::Unreadable { source, .. } => format!("{} cannot be read: {source}", path.display()),
+        other => format!("{}: {other}", path.display()),
+    }
+}
+
+/// The permission bits of a key file that somebody besides its owner may read.
+#[cfg(unix)]
+pub(super) fn open_to_others(path: &Path) -> Option<u32> {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let mode = fs::metadata(path).ok()?.permissions().mode() & 0o777;
+    (mode & 0o044 != 0).then_some(mode)
+}
+
+/// Elsewhere permissions are not told in bits.
+#[cfg(not(unix))]
+pub(super) fn open_to_others(_path: &Path) -> Option<u32> {
+    None
+}
