@@ -1,7 +1,7 @@
-//! `portcullis demo`: the attack of the in-flight-budget record, rehearsed on real loopback sockets.
+//! `portcullis demo`: an attack on a server's request threads, rehearsed on real loopback sockets.
 //!
 //! One process holds the homeserver, its attackers and the remotes they send it to. Nothing is simulated: the remotes
-//! speak TLS with a private CA, each attacker connects from a loopback address of its own, and the deadline is shortened
+//! speak TLS with a private CA, the only one trusted here, each attacker connects from a loopback address of its own, and the deadline is shortened
 //! the way an operator would shorten it, by `remote_timeout`.
 
 mod client;
@@ -10,14 +10,13 @@ mod report;
 
 use std::io::{self, IsTerminal as _};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use portcullis::homeserver::assemble::{Assembled, assemble};
+use portcullis::homeserver::assemble::{Assembled, assemble_trusting};
 use portcullis::homeserver::config::Config;
 use portcullis::homeserver::listener::Listener;
-use portcullis::outbound::Ed25519Signer;
+use portcullis::outbound::{Ed25519Signer, TlsRoots};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -44,6 +43,9 @@ const REQUESTS_PER_CONNECTION: usize = 100;
 const PATIENCE: Duration = Duration::from_secs(5);
 /// What a run that could not begin ends with.
 type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+/// Sockets open at once, with room to spare: both ends of [`STRANGERS`] connections and of the calls they cause.
+const DESCRIPTORS: usize = 128;
 
 const TOKEN: &str = "rehearsal-token";
 const LOCAL_PATHS: [&str; 2] = ["/_matrix/client/versions", "/_matrix/client/v3/publicRooms"];
@@ -123,16 +125,15 @@ async fn rehearse() -> Result<(Report, Vec<String>), Failure> {
 
 impl Stage {
     async fn set() -> Result<Self, Failure> {
+        enough_descriptors()?;
         let files = tempfile::tempdir()?;
         let ca = PrivateCa::new()?;
-        let ca_file = files.path().join("ca.pem");
-        std::fs::write(&ca_file, &ca.pem)?;
         let dead_resolver = DeadResolver::start().await?;
         let signer = Ed25519Signer::generate("rehearsal.example".parse()?);
         std::fs::write(files.path().join("signing.key"), signer.to_key_file_line())?;
         let config_file = files.path().join("portcullis.toml");
-        std::fs::write(&config_file, configuration(&ca_file, dead_resolver.address))?;
-        let homeserver = assemble(&Config::read(&config_file)?)?;
+        std::fs::write(&config_file, configuration(dead_resolver.address))?;
+        let homeserver = assemble_trusting(&Config::read(&config_file)?, TlsRoots::only(ca.pem.as_bytes())?)?;
         let listener = Listener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))?;
         let address = listener.local_addr();
         let (stop, stopped) = oneshot::channel();
@@ -293,8 +294,7 @@ fn stranger(phase: u8, n: u8) -> IpAddr {
     IpAddr::V4(Ipv4Addr::new(127, 1, phase, n))
 }
 
-fn configuration(ca_file: &Path, resolver: SocketAddr) -> String {
-    // A TOML literal string, so that no path needs escapes.
+fn configuration(resolver: SocketAddr) -> String {
     format!(
         r#"
 server_name = "rehearsal.example"
@@ -305,7 +305,6 @@ request_threads = {POOL}
 
 [federation]
 remote_timeout = "{} ms"
-extra_ca_file = '{}'
 nameservers = ["{resolver}"]
 allow_networks = ["127.0.0.0/8"]
 
@@ -321,14 +320,20 @@ num_joined_members = 2
 token = "{TOKEN}"
 user_id = "@porter:rehearsal.example"
 "#,
-        DEADLINE.as_millis(),
-        ca_file.display()
+        DEADLINE.as_millis()
     )
+}
+
+/// Both ends of every connection are in this process: without descriptors for them promises would seem broken.
+fn enough_descriptors() -> Result<(), Failure> {
+    let probe = || std::net::UdpSocket::bind((Ipv4Addr::LOCALHOST, 0));
+    let probes: io::Result<Vec<_>> = (0..DESCRIPTORS).map(|_| probe()).collect();
+    probes.map(drop).map_err(|error| format!("{DESCRIPTORS} open files are needed (see ulimit -n): {error}").into())
 }
 
 /// Progress for a person; a pipe stays silent.
 fn announce(step: &str) {
     if io::stderr().is_terminal() {
-        eprintln!("  {step} …");
+        tell(&format!("{step} …"));
     }
 }

@@ -16,7 +16,7 @@ use tokio_rustls::TlsAcceptor;
 
 /// A certificate authority nobody else trusts, and the certificate it gave to 127.0.0.1.
 pub(crate) struct PrivateCa {
-    /// The authority's certificate, for `federation.extra_ca_file`.
+    /// The authority's certificate, the only one the homeserver trusts.
     pub(crate) pem: String,
     acceptor: TlsAcceptor,
 }

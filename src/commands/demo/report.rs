@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use portcullis::{ClientOutboundProxyPolicy, RouteClass};
 use serde::Serialize;
 
 /// Everything one rehearsal saw. Its JSON form is the contract of `portcullis demo --json`.
@@ -121,11 +122,14 @@ impl Report {
         let mut text = String::new();
         let _ = writeln!(
             text,
-            "A pool of {} request threads: at most {} remote lookups in flight, {} per client, {:.1} s each.\n",
+            "A pool of {} request threads: at most {} remote lookups in flight, {} per client, {:.1} s each (shortened\n\
+             from {} s, so that this takes less time). Rows marked * are promises: they decide the exit status. The\n\
+             others are information.\n",
             self.pool,
             self.global_cap,
             self.per_client_cap,
-            ms(Duration::from_millis(self.deadline_ms)) / 1000.0
+            ms(Duration::from_millis(self.deadline_ms)) / 1000.0,
+            ClientOutboundProxyPolicy::for_pool(self.pool).deadline(RouteClass::Directory, None).as_secs()
         );
         let _ =
             writeln!(text, "{:<38}{:>14}{:>16}{:>16}", "the attack", "silent peer", "dripping peer", "dead resolver");
@@ -134,28 +138,29 @@ impl Report {
             let [silent, dripping, dead] = attacks.map(cell);
             let _ = writeln!(text, "{}", format!("{label:<38}{silent:>14}{dripping:>16}{dead:>16}").trim_end());
         };
+        // A mark for every row that `broken_promises` looks at.
         row("  lookups, each from another address", |attack| attack.lookups.to_string());
-        row("  ran into the deadline (504)", |attack| attack.timed_out_504.to_string());
-        row("  refused at once (429)", |attack| attack.refused_429.to_string());
-        row("  connections to the peer at once", |attack| attack.peer_connections_peak.to_string());
-        row("  refusal, p99", |attack| format!("{:.1} ms", attack.refusal_ms_p99));
-        row("  longest hold of a request thread", |attack| format!("{:.0} ms", attack.longest_hold_ms));
+        row("* ended by time (504)", |attack| attack.timed_out_504.to_string());
+        row("* refused at once (429)", |attack| attack.refused_429.to_string());
+        row("* connections to the peer at once", |attack| attack.peer_connections_peak.to_string());
+        row("* refusal, p99", |attack| format!("{:.1} ms", attack.refusal_ms_p99));
+        row("* longest hold of a request thread", |attack| format!("{:.0} ms", attack.longest_hold_ms));
         row("everybody else meanwhile", |_| String::new());
-        row("  local requests", |attack| attack.local_requests.to_string());
-        row("  of them failed", |attack| attack.local_failed.to_string());
+        row("* local requests", |attack| attack.local_requests.to_string());
+        row("* of them failed", |attack| attack.local_failed.to_string());
         row("  p99 before the attack", |attack| format!("{:.1} ms", attack.local_ms_p99_idle));
-        row("  p99 during the attack", |attack| format!("{:.1} ms", attack.local_ms_p99_attack));
+        row("* p99 during the attack", |attack| format!("{:.1} ms", attack.local_ms_p99_attack));
         let Healthy { public_rooms_get, public_rooms_post, alias, rooms } = self.healthy_peer;
         let _ = writeln!(
             text,
-            "\nhealthy peer     room list {public_rooms_get} (GET), {public_rooms_post} (POST), {rooms} rooms; alias {alias}"
+            "\n* healthy peer   room list {public_rooms_get} (GET), {public_rooms_post} (POST), {rooms} rooms; alias {alias}"
         );
         let OneAddress { parallel, admitted, refused_429 } = self.one_address;
         let _ =
-            writeln!(text, "one address      {parallel} lookups at once: {admitted} admitted, {refused_429} refused");
+            writeln!(text, "* one address    {parallel} lookups at once: {admitted} admitted, {refused_429} refused");
         let _ = writeln!(
             text,
-            "afterwards       {} slots held, {} of {} request threads ready\n",
+            "* afterwards     {} slots held, {} of {} request threads ready\n",
             self.slots_after, self.threads_after, self.pool
         );
         if broken.is_empty() {
