@@ -62,12 +62,13 @@ struct Serving {
 }
 
 impl Serving {
+    /// Its log goes to the file `log`.
     fn start(directory: &Path) -> Self {
         let mut child = portcullis()
             .args(["serve", "--config", "portcullis.toml"])
             .current_dir(directory)
             .stdout(Stdio::piped())
-            .stderr(Stdio::null())
+            .stderr(fs::File::create(directory.join("log")).unwrap())
             .spawn()
             .unwrap();
         let mut first = String::new();
@@ -105,10 +106,20 @@ impl Drop for Serving {
 }
 
 fn say(to: SocketAddr, path: &str) -> TcpStream {
+    say_as(to, "GET", path)
+}
+
+fn say_as(to: SocketAddr, method: &str, path: &str) -> TcpStream {
     let mut stream = TcpStream::connect(to).unwrap();
     stream.set_read_timeout(Some(LONG)).unwrap();
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: {to}\r\nConnection: close\r\n\r\n").unwrap();
+    write!(stream, "{method} {path} HTTP/1.1\r\nHost: {to}\r\nConnection: close\r\n\r\n").unwrap();
     stream
+}
+
+/// The fields of every line of a JSON log.
+fn log(directory: &Path) -> Vec<Value> {
+    let text = fs::read_to_string(directory.join("log")).unwrap();
+    text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()["fields"].clone()).collect()
 }
 
 fn hear(mut stream: TcpStream) -> String {
@@ -139,7 +150,8 @@ fn a_lookup_that_hangs_costs_its_client_one_slot_and_is_answered_before_the_end(
     let silent_dns = UdpSocket::bind("127.0.0.1:0").unwrap();
     let federation =
         format!("[federation]\nremote_timeout = \"3 s\"\nnameservers = [\"{}\"]\n", silent_dns.local_addr().unwrap());
-    let mut serving = Serving::start(&configured("in-flight", &federation));
+    let directory = configured("in-flight", &format!("{federation}[log]\nlevel = \"debug\"\nformat = \"json\"\n"));
+    let mut serving = Serving::start(&directory);
     let remote = "/_matrix/client/v3/publicRooms?server=them.example";
     let hangs = say(serving.clients, remote);
     serving.until_in_flight(1);
@@ -154,19 +166,25 @@ fn a_lookup_that_hangs_costs_its_client_one_slot_and_is_answered_before_the_end(
     let answer = hear(hangs);
     assert!(answer.starts_with("HTTP/1.1 504"), "{answer}");
     assert_eq!(serving.child.wait().unwrap().code(), Some(0));
+    let failed: Vec<_> = log(&directory).into_iter().filter(|fields| fields["message"] == "lookup failed").collect();
+    assert_eq!(failed.len(), 1, "{failed:?}");
+    assert_eq!((&failed[0]["server"], &failed[0]["route"]), (&"them.example".into(), &"room-list".into()));
+    assert_eq!((&failed[0]["phase"], &failed[0]["reason"]), (&"discover".into(), &"out-of-time".into()));
 }
 
 #[test]
 fn a_second_signal_cuts_the_calls_short() {
     let silent_dns = UdpSocket::bind("127.0.0.1:0").unwrap();
     let federation = format!("[federation]\nnameservers = [\"{}\"]\n", silent_dns.local_addr().unwrap());
-    let mut serving = Serving::start(&configured("second-signal", &federation));
+    let directory = configured("second-signal", &federation);
+    let mut serving = Serving::start(&directory);
     let hangs = say(serving.clients, "/_matrix/client/v3/publicRooms?server=them.example");
     serving.until_in_flight(1);
     serving.signal("TERM");
     assert!((0..ATTEMPTS).any(|_| TcpStream::connect(serving.clients).is_err()), "still taking connections");
     serving.signal("TERM");
     assert_eq!(serving.child.wait().unwrap().code(), Some(0));
+    assert!(fs::read_to_string(directory.join("log")).unwrap().contains("stopping at once"));
     drop(hangs);
 }
 
@@ -187,17 +205,32 @@ fn each_mistake_is_one_clear_line_and_status_2() {
     let head = "server_name = \"us.example\"\nadmin_listen = \"127.0.0.1:0\"\n";
     let key = "signing_key = \"key\"\n";
     let free = "listen = \"127.0.0.1:0\"\n";
+    let more_key = format!("{head}{free}{key}");
     for (what, toml, line) in [
-        ("no-key", format!("{head}{free}signing_key = \"missing\"\n"), "signing_key: "),
-        ("bad-key", format!("{head}{free}signing_key = \"portcullis.toml\"\n"), "signing_key: "),
-        ("taken", format!("{head}{key}listen = \"{taken}\"\n"), &format!("listen: cannot listen on {taken}: ")),
-        ("pool", format!("{head}{key}{free}request_threads = 1\n"), "portcullis.toml:5: request_threads: a pool of 1 "),
-        ("zero", format!("{head}{key}{free}request_threads = 0\n"), "portcullis.toml:5: request_threads: "),
-        ("ca", format!("{head}{key}{free}federation.extra_ca_file = \"key\"\n"), "federation.extra_ca_file: "),
+        ("no-key", format!("{head}{free}signing_key = \"missing\"\n"), "4: signing_key: missing cannot be read: "),
         (
-            "upstream",
-            format!("{head}{key}{free}homeserver.upstream = \"http://[::1]\"\n"),
-            "portcullis.toml:5: homeserver.upstream: ",
+            "bad-key",
+            format!("{head}{free}signing_key = \"portcullis.toml\"\n"),
+            "4: signing_key: portcullis.toml is not usable: ",
+        ),
+        ("taken", format!("{head}{key}listen = \"{taken}\"\n"), &format!("4: listen: cannot listen on {taken}: ")),
+        ("pool", format!("{more_key}request_threads = 1\n"), "5: request_threads: a pool of 1 "),
+        ("zero", format!("{more_key}request_threads = 0\n"), "5: request_threads: "),
+        (
+            "ca",
+            format!("{more_key}federation.extra_ca_file = \"key\"\n"),
+            "5: federation.extra_ca_file: key: there is no cert",
+        ),
+        (
+            "no-ca",
+            format!("{more_key}federation.extra_ca_file = \"ca\"\n"),
+            "5: federation.extra_ca_file: ca cannot be read: ",
+        ),
+        ("upstream", format!("{more_key}homeserver.upstream = \"http://[::1]\"\n"), "5: homeserver.upstream: "),
+        (
+            "admin",
+            format!("server_name = \"us.example\"\n{key}{free}admin_listen = \"0.0.0.0:0\"\n"),
+            "4: admin_listen: 0.0.0.0:0 can be reached ",
         ),
     ] {
         let directory = configured(&format!("mistake-{what}"), "");
@@ -205,27 +238,115 @@ fn each_mistake_is_one_clear_line_and_status_2() {
         fs::write(directory.join("portcullis.toml"), toml).unwrap();
         let output = run(&["serve", "--config", "portcullis.toml"], &directory);
         assert_eq!(output.status.code(), Some(2), "{what}");
-        assert!(told(&output).starts_with(line), "{what}: {}", told(&output));
+        let line = format!("portcullis: portcullis.toml:{line}");
+        assert!(told(&output).starts_with(&line), "{what}: {}", told(&output));
         assert_eq!(told(&output).lines().count(), 1, "{what}: {}", told(&output));
         assert!(output.stdout.is_empty(), "{what}");
     }
 }
 
 #[test]
-fn check_config_tells_everything_at_once() {
-    let directory = configured("everything", "request_threads = 1\ncolour = 3\nfederation.remote_timeout = \"0 s\"\n");
-    let output = run(&["check-config", "portcullis.toml"], &directory);
+fn both_sockets_that_cannot_be_had_are_told_at_once() {
+    let taken = [TcpListener::bind("127.0.0.1:0").unwrap(), TcpListener::bind("127.0.0.1:0").unwrap()];
+    let [clients, operator] = taken.each_ref().map(|taken| taken.local_addr().unwrap());
+    let directory = configured("both-taken", "");
+    let head = "server_name = \"us.example\"\nsigning_key = \"key\"\nmedia.remote_fetch_enabled = false\n";
+    fs::write(
+        directory.join("portcullis.toml"),
+        format!("{head}listen = \"{clients}\"\nadmin_listen = \"{operator}\"\n"),
+    )
+    .unwrap();
+    let output = run(&["serve", "--config", "portcullis.toml"], &directory);
     assert_eq!(output.status.code(), Some(2));
     let told = told(&output);
-    for line in [":5: request_threads: ", ":6: colour: ", ":7: federation.remote_timeout: "] {
-        assert!(told.lines().any(|told| told.starts_with(&format!("portcullis.toml{line}"))), "{told}");
+    assert!(
+        told.contains("portcullis.toml:4: listen: ") && told.contains("portcullis.toml:5: admin_listen: "),
+        "{told}"
+    );
+}
+
+#[test]
+fn check_config_and_serve_tell_the_same_everything_at_once() {
+    let wrong =
+        "request_threads = 1\ncolour = 3\nfederation.remote_timeout = \"0 s\"\nfederation.extra_ca_file = \"none\"\n";
+    let directory = configured("everything", wrong);
+    fs::write(directory.join("key"), "ed25519 nothing\n").unwrap();
+    let checked = run(&["check-config", "portcullis.toml"], &directory);
+    let served = run(&["serve", "--config", "portcullis.toml"], &directory);
+    assert_eq!((checked.status.code(), served.status.code()), (Some(2), Some(2)));
+    assert_eq!(told(&checked), told(&served));
+    let told = told(&checked);
+    let starts = [
+        "2: signing_key: key is not usable: ",
+        "5: request_threads: ",
+        "6: colour: ",
+        "7: federation.remote_timeout: ",
+        "8: federation.extra_ca_file: none cannot be read: ",
+    ];
+    assert_eq!(told.lines().count(), starts.len(), "{told}");
+    for (line, start) in told.lines().zip(starts) {
+        assert!(line.starts_with(&format!("portcullis: portcullis.toml:{start}")), "{line}");
     }
-    let directory = configured("outside", "federation.extra_ca_file = \"none\"\n");
-    fs::remove_file(directory.join("key")).unwrap();
-    let output = run(&["check-config", "portcullis.toml"], &directory);
-    assert_eq!(output.status.code(), Some(2));
-    let told = self::told(&output);
-    assert!(told.contains(": signing_key: ") && told.contains(": federation.extra_ca_file: "), "{told}");
+}
+
+#[test]
+fn check_config_warns_of_what_stops_nothing() {
+    let alias = "[[aliases]]\nalias = \"#a:us.example\"\nroom_id = \"!a:us.example\"\n";
+    let rest = format!("media.remote_fetch_enabled = false\nfederation.remote_timeout = \"10 s\"\n{alias}");
+    let directory = configured("warnings", &rest);
+    fs::set_permissions(directory.join("key"), fs::Permissions::from_mode(0o640)).unwrap();
+    let checked = run(&["check-config", "portcullis.toml"], &directory);
+    assert_eq!(checked.status.code(), Some(0));
+    let told = told(&checked);
+    let starts = [
+        "2: signing_key: key can be read by others (mode 640)",
+        "9: aliases[0].room_id: ",
+        "6: federation.remote_timeout: has no effect",
+    ];
+    assert_eq!(told.lines().count(), starts.len(), "{told}");
+    for (line, start) in told.lines().zip(starts) {
+        assert!(line.starts_with(&format!("portcullis: warning: portcullis.toml:{start}")), "{line}");
+    }
+    let _serving = Serving::start(&directory);
+    let log = fs::read_to_string(directory.join("log")).unwrap();
+    assert_eq!(log.matches(" WARN ").count(), starts.len(), "{log}");
+}
+
+#[test]
+fn the_least_that_works_in_the_help_is_accepted_without_a_word() {
+    let directory = configured("least", "");
+    let help = String::from_utf8(run(&["serve", "--help"], &directory).stdout).unwrap();
+    let least = help.split_once("the least that works:\n").unwrap().1.split_once("\n\n").unwrap().0;
+    fs::copy(directory.join("key"), directory.join("signing.key")).unwrap();
+    fs::write(directory.join("portcullis.toml"), least).unwrap();
+    let checked = run(&["check-config", "portcullis.toml"], &directory);
+    assert_eq!((checked.status.code(), told(&checked)), (Some(0), String::new()));
+    let others = help.split_once("with their defaults:\n").unwrap().1;
+    fs::write(directory.join("portcullis.toml"), format!("{least}\n{others}")).unwrap();
+    let checked = run(&["check-config", "portcullis.toml"], &directory);
+    assert_eq!((checked.status.code(), told(&checked)), (Some(0), String::new()));
+}
+
+#[test]
+fn a_client_and_an_operator_are_told_which_methods_there_are() {
+    let directory = configured("methods", "media.remote_fetch_enabled = false\n");
+    let serving = Serving::start(&directory);
+    let ask = |to, method, path| hear(say_as(to, method, path)).to_lowercase();
+    let refused = ask(serving.clients, "PUT", "/_matrix/client/v3/publicRooms");
+    assert!(
+        refused.starts_with("http/1.1 405") && refused.contains("\r\nallow: get, head, post, options\r\n"),
+        "{refused}"
+    );
+    let head = ask(serving.admin, "HEAD", "/v1/status");
+    assert!(head.starts_with("http/1.1 200") && head.ends_with("\r\n\r\n"), "{head}");
+    let absolute = ask(serving.admin, "GET", "http://evil.example/v1/status");
+    assert!(absolute.starts_with("http/1.1 403"), "{absolute}");
+    for broken in
+        ["/_matrix/client/v3/directory/room/%23a%ZZ:them.example", "/_matrix/client/v3/publicRooms?server=a%ZZ"]
+    {
+        let answer = ask(serving.clients, "GET", broken);
+        assert!(answer.starts_with("http/1.1 400") && answer.contains("m_invalid_param"), "{answer}");
+    }
 }
 
 #[test]
@@ -238,7 +359,7 @@ fn keygen_makes_a_key_for_its_owner_alone_and_overwrites_none() {
     assert!(made.starts_with("ed25519 a_") && made.lines().count() == 1, "{made}");
     let again = run(&["keygen", "key"], &directory);
     assert_eq!(again.status.code(), Some(2));
-    assert_eq!(told(&again).lines().count(), 1);
+    assert_eq!(told(&again), "portcullis: key already exists and is not overwritten; choose another name\n");
     assert_eq!(fs::read_to_string(&key).unwrap(), made);
     assert_eq!(run(&["keygen", "nowhere/key"], &directory).status.code(), Some(2));
 }
@@ -263,9 +384,46 @@ fn usage_errors_are_status_2_and_help_teaches() {
     for wrong in [&["serv"][..], &[], &["serve", "--port", "80"], &["check-config"], &["keygen"]] {
         assert_eq!(run(wrong, &directory).status.code(), Some(2), "{wrong:?}");
     }
-    for right in [&["--help"][..], &["--version"], &["serve", "--help"], &["resolve", "--help"]] {
+    for right in [
+        &["--help"][..],
+        &["--version"],
+        &["serve", "--version"],
+        &["keygen", "--version"],
+        &["serve", "--help"],
+        &["resolve", "--help"],
+    ] {
         assert_eq!(run(right, &directory).status.code(), Some(0), "{right:?}");
     }
     let help = String::from_utf8(run(&["--help"], &directory).stdout).unwrap();
     assert!(help.contains("Examples:") && help.contains("Exit status:"), "{help}");
+}
+
+#[test]
+fn a_url_is_no_server_name_and_is_told_so() {
+    let output = run(&["resolve", "https://matrix.org"], &directory("url"));
+    assert_eq!(output.status.code(), Some(1));
+    let shown = String::from_utf8(output.stdout.clone()).unwrap();
+    assert!(shown.contains("a server name is wanted, not a URL"), "{shown}");
+    assert_eq!(told(&output), "");
+}
+
+#[test]
+fn the_rehearsal_needs_no_certificates_of_the_system_and_is_silent_in_a_pipe() {
+    let output =
+        portcullis().args(["demo"]).env("SSL_CERT_FILE", "/nowhere").env("SSL_CERT_DIR", "/nowhere").output().unwrap();
+    let shown = String::from_utf8(output.stdout.clone()).unwrap();
+    assert_eq!((output.status.code(), told(&output)), (Some(0), String::new()), "{shown}");
+    assert!(shown.starts_with("A pool of 8 request threads") && shown.contains("shortened"), "{shown}");
+    assert!(shown.contains("* ended by time (504)") && shown.ends_with("Every promise was kept.\n"), "{shown}");
+}
+
+#[test]
+fn with_too_few_descriptors_the_rehearsal_is_not_held_rather_than_lost() {
+    let output = Command::new("sh")
+        .args(["-c", "ulimit -n 40 && exec \"$0\" demo", env!("CARGO_BIN_EXE_portcullis")])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(told(&output).starts_with("portcullis: the rehearsal could not be held: "), "{}", told(&output));
+    assert!(output.stdout.is_empty());
 }

@@ -19,7 +19,7 @@ fn make(file: &Path) -> Result<u8, Trouble> {
     let signer = Ed25519Signer::generate(Config::without_file().server_name);
     write_new(file, &signer.to_key_file_line()).map_err(|error| match error.kind() {
         io::ErrorKind::AlreadyExists => {
-            format!("{} exists and is left as it is: a lost key cannot be had back", file.display())
+            format!("{} already exists and is not overwritten; choose another name", file.display())
         }
         _ => format!("{} cannot be written: {error}", file.display()),
     })?;

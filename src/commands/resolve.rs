@@ -104,7 +104,9 @@ impl Explanation {
     }
 
     fn invalid(name: &str, error: InvalidServerName) -> Self {
-        let (first, detail) = (DiscoveryStep::Name, error.to_string());
+        let first = DiscoveryStep::Name;
+        let detail =
+            if name.contains("://") { "a server name is wanted, not a URL".to_owned() } else { error.to_string() };
         let steps = DiscoveryStep::ALL.into_iter().map(|step| {
             let refused = step == first;
             let outcome = if refused { StepOutcome::Refused } else { StepOutcome::Skipped };
@@ -279,6 +281,16 @@ alpha.example
         assert!(
             refused.ends_with("error           invalid-server-name at name: a character that no server name holds\n")
         );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_url_is_told_from_a_server_name() {
+        for url in ["https://matrix.org", "https://matrix.org/", "matrix://r/a:b"] {
+            let failure = explained(url).await.error.unwrap();
+            assert_eq!((failure.kind, failure.step), ("invalid-server-name", "name"));
+            assert_eq!(failure.detail, "a server name is wanted, not a URL");
+        }
+        assert!(!explained("a/b").await.error.unwrap().detail.contains("URL"));
     }
 
     #[test]
