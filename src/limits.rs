@@ -1,4 +1,8 @@
-//! Every number of the two records and of the design, in one place: value, unit, reason and source.
+//! Every number of this crate, in one place: value, unit, reason and source.
+//!
+//! The *in-flight-budget record* among the sources ("the record") is the decision record this crate implements: how many
+//! calls a request pool may have out at other servers, and for how long. *Design* is the crate's own list of decisions,
+//! *spec notes* are what follows from Matrix v1.19 where it leaves a choice, *ours* is a choice of this crate alone.
 //!
 //! Numbers that bound threads are constants on purpose: a configuration key would let an operator raise them back over
 //! the pool size, which is the fault they exist to prevent.

@@ -1,4 +1,4 @@
-//! [`Portcullis`]: the whole library behind one type.
+//! [`Portcullis`]: admission, discovery, calls and answers behind one type.
 //!
 //! A request is handled in two halves. The first, [`Portcullis::begin`], is pure and quick and runs under the
 //! homeserver's lock, because it looks at the homeserver's own data. The second, [`Portcullis::finish`], asks the other
@@ -47,6 +47,76 @@ const DRAIN_STEP: Duration = Duration::from_millis(10);
 ///
 /// Always: a request that leaves the server holds a slot of [`Portcullis::admission`] until its call has ended. Dropping a
 /// `Portcullis` ends the calls it made and frees their slots.
+///
+/// # From the key to the answer
+///
+/// A homeserver whose requests run on a pool of threads makes one `Portcullis` at the start, and asks it first on each of
+/// those threads:
+///
+/// ```no_run
+/// use std::io::{self, Write};
+/// use std::{error::Error, net::IpAddr, sync::Arc};
+///
+/// use bytes::Bytes;
+/// use http::{HeaderValue, Method, Request};
+/// use portcullis::outbound::{
+///     AddressPolicy, Discovery, Ed25519Signer, FederationClient, HickoryResolver, HttpsTransport, TlsRoots, Transport,
+/// };
+/// use portcullis::{
+///     AliasAnswer, InvalidPageToken, LocalView, Portcullis, RoomAlias, RoomListPage, RoomListQuery, ServerName,
+/// };
+///
+/// const POOL_THREADS: usize = 16; // half of them may be out on lookups
+///
+/// struct OurData; // your rooms, aliases and tokens
+///
+/// impl LocalView for OurData {
+///     fn user_of_token(&self, _token: &str) -> Option<String> { None }
+///     fn room_alias(&self, _alias: &RoomAlias) -> Option<AliasAnswer> { None }
+///     fn public_rooms(&self, _query: &RoomListQuery) -> Result<RoomListPage, InvalidPageToken> {
+///         Ok(RoomListPage::default())
+///     }
+/// }
+///
+/// /// Once, at the start.
+/// fn portcullis() -> Result<Portcullis, Box<dyn Error>> {
+///     let own_name: ServerName = "us.example".parse()?;
+///     let key = std::fs::read_to_string("signing.key")?; // the line `ed25519 a_name base64`
+///     let signer = Arc::new(Ed25519Signer::from_key_file(own_name.clone(), &key)?);
+///     let resolver = Arc::new(HickoryResolver::from_system()?);
+///     let transport: Arc<dyn Transport> = Arc::new(HttpsTransport::new(TlsRoots::system()?)?);
+///     let policy = AddressPolicy::default().deny(["2000:1::/32".parse()?])?; // your inside hosts, if their addresses are global
+///     let agent = HeaderValue::from_static("our-server/1.0");
+///     let discovery =
+///         Discovery::new(own_name.clone(), resolver, Arc::clone(&transport), policy, agent.clone());
+///     let client = FederationClient::new(signer, discovery, transport).with_user_agent(agent);
+///     Ok(Portcullis::builder(own_name, POOL_THREADS).federation_client(client).build()?)
+/// }
+///
+/// /// On a thread of the pool, with a request that was read whole. `false`: it is for another route.
+/// fn answer(
+///     portcullis: &Portcullis, data: &OurData, peer: IpAddr, request: &Request<Bytes>, socket: &mut dyn Write,
+/// ) -> io::Result<bool> {
+///     let Some(answer) = portcullis.handle_blocking(data, peer, request) else { return Ok(false) };
+///     let (head, body) = answer.into_parts();
+///     let body = body.into_bytes();
+///     write!(socket, "HTTP/1.1 {}\r\nContent-Length: {}\r\n", head.status, body.len())?;
+///     for (name, value) in &head.headers {
+///         socket.write_all(&[name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"].concat())?;
+///     }
+///     socket.write_all(b"\r\n")?;
+///     if request.method() != Method::HEAD {
+///         socket.write_all(&body)?;
+///     }
+///     Ok(true)
+/// }
+/// ```
+///
+/// Without rules of its own about addresses, a homeserver has the same from [`FederationClient::from_system`] in one
+/// line. With a lock around its data it calls the two halves itself, as [`Portcullis::begin`] shows; an asynchronous one
+/// calls [`Portcullis::handle`].
+///
+/// [`FederationClient::from_system`]: crate::outbound::FederationClient::from_system
 pub struct Portcullis {
     admission: Admission,
     rules: Option<Arc<dyn DestinationRules>>,
@@ -87,7 +157,7 @@ impl Portcullis {
     /// Starts to build the routes of the server `own_name`, whose request pool has `pool_threads` threads.
     ///
     /// The caps follow from the pool: half of it, and one call per client. An asynchronous server passes twice the number
-    /// of calls it is willing to have in flight.
+    /// of calls it is willing to have in flight: 32 for 16.
     pub fn builder(own_name: ServerName, pool_threads: usize) -> PortcullisBuilder {
         PortcullisBuilder::new(own_name, pool_threads)
     }
@@ -97,6 +167,27 @@ impl Portcullis {
     /// `peer` is the address at the other end of the socket. `None`: not one of our routes, or another method on one.
     ///
     /// *Panics:* never. *Blocking:* no; call it with the homeserver's lock held if `local` needs it.
+    ///
+    /// The slot is taken under the lock, the call is made without it:
+    ///
+    /// ```
+    /// use std::{net::IpAddr, sync::Mutex};
+    ///
+    /// use bytes::Bytes;
+    /// use http::{Request, Response};
+    /// use portcullis::{Begun, LocalView, Portcullis, ResponseBody};
+    ///
+    /// fn answer<D: LocalView>(
+    ///     portcullis: &Portcullis, data: &Mutex<D>, peer: IpAddr, request: &Request<Bytes>,
+    /// ) -> Option<Response<ResponseBody>> {
+    ///     // The guard is gone at the end of this statement, before anybody is asked.
+    ///     let begun = portcullis.begin(&*data.lock().unwrap(), peer, request)?;
+    ///     Some(match begun {
+    ///         Begun::Answer(answer) => answer,
+    ///         Begun::Call(lookup) => portcullis.finish_blocking(*lookup),
+    ///     })
+    /// }
+    /// ```
     pub fn begin(&self, local: &dyn LocalView, peer: IpAddr, request: &Request<Bytes>) -> Option<Begun> {
         let path = ClientPath::of(request.uri().path())?;
         let method = request.method();
@@ -222,6 +313,26 @@ impl Portcullis {
     ///
     /// The first half is done when this returns, so the slot is taken then, and `local` is not borrowed by the future.
     /// Otherwise as [`Portcullis::finish`].
+    ///
+    /// ```
+    /// use std::net::IpAddr;
+    ///
+    /// use bytes::Bytes;
+    /// use http::{Request, Response, StatusCode};
+    /// use portcullis::{LocalView, Portcullis, ResponseBody};
+    ///
+    /// async fn answer<D: LocalView>(
+    ///     portcullis: &Portcullis, data: &D, peer: IpAddr, request: Request<Bytes>,
+    /// ) -> Response<ResponseBody> {
+    ///     // Spawned, so that a lookup that was paid for is remembered although its client hung up.
+    ///     let answer = tokio::spawn(portcullis.handle(data, peer, &request)).await;
+    ///     answer.ok().flatten().unwrap_or_else(|| {
+    ///         let mut other = Response::default(); // your other routes
+    ///         *other.status_mut() = StatusCode::NOT_FOUND;
+    ///         other
+    ///     })
+    /// }
+    /// ```
     pub fn handle(
         &self,
         local: &dyn LocalView,
@@ -243,6 +354,7 @@ impl Portcullis {
 
     /// Both halves, for a thread of a request pool. `None`: not one of our routes. *Blocking:* as
     /// [`Portcullis::finish_blocking`]; a homeserver with a lock calls the halves itself and releases it between them.
+    /// The example of [`Portcullis`] is about this one.
     pub fn handle_blocking(
         &self,
         local: &dyn LocalView,

@@ -27,15 +27,21 @@ impl JudgedAddress {
 /// that the registry marks globally reachable are refused too: they name infrastructure, never a homeserver. Mapped,
 /// compatible and translated spellings of IPv4, 6to4 and Teredo are refused whatever they hold.
 ///
+/// A host inside the own network that has a global address looks like any other host of the internet: `deny` its network.
+///
 /// Always: an IPv4 `deny` rule also covers the mapped and NAT64 spellings, an IPv4 `allow` rule covers IPv4 alone
 /// (`operator_rules_add_and_carve_out_n20`).
 ///
 /// ```
 /// use portcullis::outbound::AddressPolicy;
 ///
-/// let policy = AddressPolicy::default().allow(["10.1.0.0/16".parse().unwrap()]).unwrap();
+/// let internal_hosts = ["2000:1::/32".parse().unwrap()]; // global addresses of our own network
+/// let private_federation = ["10.1.0.0/16".parse().unwrap()];
+/// let policy = AddressPolicy::default().deny(internal_hosts).unwrap().allow(private_federation).unwrap();
+///
 /// assert!(policy.judge("10.1.2.3:8448".parse().unwrap()).is_ok());
 /// assert!(policy.judge("10.2.0.1:8448".parse().unwrap()).is_err());
+/// assert!(policy.judge("[2000:1::7]:8448".parse().unwrap()).is_err());
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct AddressPolicy {

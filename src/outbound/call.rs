@@ -15,16 +15,34 @@ use crate::admission::Admitted;
 use crate::deadline::{Expired, OutboundDeadline};
 use crate::limits::{CONNECT_SHARE, MAX_CONNECT_ATTEMPTS, MAX_ERROR_BODY_BYTES};
 use crate::outbound::BoxFuture;
+use crate::outbound::address_policy::AddressPolicy;
 use crate::outbound::body::{self, BodyError};
 use crate::outbound::destination::Destination;
 use crate::outbound::discover::{Discovery, DiscoveryError};
 use crate::outbound::endpoint::Endpoint;
 use crate::outbound::error::{CallError, CallPhase};
+use crate::outbound::hickory::{HickoryResolver, NoNameServers};
+use crate::outbound::https::HttpsTransport;
 use crate::outbound::signing::RequestSigner;
+use crate::outbound::tls_roots::{TlsRoots, TlsRootsError};
 use crate::outbound::transport::{Attempt, RemoteBody, Transport, TransportError, TransportPhase};
 use crate::server_name::ServerName;
 
 /// Makes federation calls. Cheap to clone.
+///
+/// ```no_run
+/// use std::{error::Error, sync::Arc};
+///
+/// use http::HeaderValue;
+/// use portcullis::ServerName;
+/// use portcullis::outbound::{Ed25519Signer, FederationClient};
+///
+/// fn client(key: &str) -> Result<FederationClient, Box<dyn Error>> {
+///     let own_name: ServerName = "us.example".parse()?;
+///     let signer = Arc::new(Ed25519Signer::from_key_file(own_name.clone(), key)?);
+///     Ok(FederationClient::from_system(own_name, signer, HeaderValue::from_static("our-server/1.0"))?)
+/// }
+/// ```
 #[derive(Clone)]
 pub struct FederationClient {
     signer: Arc<dyn RequestSigner>,
@@ -75,8 +93,42 @@ impl Locate for Discovery {
     }
 }
 
+/// The system lacks what a [`FederationClient`] needs of it.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FromSystemError {
+    /// There is nobody to ask for names.
+    #[error("name servers: {0}")]
+    NameServers(#[from] NoNameServers),
+    /// There are no certificate authorities, or TLS cannot be set up.
+    #[error("TLS: {0}")]
+    Tls(#[from] TlsRootsError),
+}
+
 impl FederationClient {
+    /// The client of the server `own_name` as the system provides for it: the name servers of resolv.conf, the system's
+    /// certificate authorities, the default [`AddressPolicy`], and one `user_agent` for well-known files and calls alike.
+    ///
+    /// `own_name` is the server `signer` signs for; no name may lead back to its host. Whoever needs other name servers,
+    /// authorities or address rules puts the same parts together with [`FederationClient::new`].
+    ///
+    /// *Errors:* [`FromSystemError`]. *Panics:* never. *Blocking:* reads the certificates and resolv.conf, tens of
+    /// milliseconds.
+    pub fn from_system(
+        own_name: ServerName,
+        signer: Arc<dyn RequestSigner>,
+        user_agent: HeaderValue,
+    ) -> Result<Self, FromSystemError> {
+        let resolver = Arc::new(HickoryResolver::from_system()?);
+        let transport: Arc<dyn Transport> = Arc::new(HttpsTransport::new(TlsRoots::system()?)?);
+        let policy = AddressPolicy::default();
+        let discovery = Discovery::new(own_name, resolver, Arc::clone(&transport), policy, user_agent.clone());
+        Ok(Self::new(signer, discovery, transport).with_user_agent(user_agent))
+    }
+
     /// A client that finds servers with `discovery`, signs with `signer` and sends with `transport`.
+    ///
+    /// `discovery` was given a transport and a user agent too, for well-known files: give both the same ones.
     #[must_use]
     pub fn new(signer: Arc<dyn RequestSigner>, discovery: Discovery, transport: Arc<dyn Transport>) -> Self {
         Self::locating_with(Arc::new(discovery), signer, transport)
@@ -91,7 +143,8 @@ impl FederationClient {
         Self { signer, locate, transport, user_agent }
     }
 
-    /// Names the homeserver this is linked into, instead of `portcullis/` and its version.
+    /// Names the homeserver this is linked into, instead of `portcullis/` and its version. Calls alone: the name that goes
+    /// out with well-known requests was given to [`Discovery::new`].
     #[must_use]
     pub fn with_user_agent(mut self, user_agent: HeaderValue) -> Self {
         self.user_agent = user_agent;

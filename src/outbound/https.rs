@@ -25,6 +25,18 @@ use crate::server_name::Host;
 const HEADER_LINE_EXTRA_BYTES: usize = 4;
 
 /// HTTPS with HTTP/1.1, one connection per attempt. Clones share the TLS sessions.
+///
+/// Discovery and calls are given the same one, as an `Arc<dyn Transport>`:
+///
+/// ```no_run
+/// use std::sync::Arc;
+///
+/// use portcullis::outbound::{HttpsTransport, TlsRoots, TlsRootsError, Transport};
+///
+/// fn transport() -> Result<Arc<dyn Transport>, TlsRootsError> {
+///     Ok(Arc::new(HttpsTransport::new(TlsRoots::system()?)?))
+/// }
+/// ```
 #[derive(Clone)]
 pub struct HttpsTransport {
     tls: ClientConfig,

@@ -10,6 +10,17 @@
 //! ```
 //!
 //! Everything is cut by the pass's one deadline. This floor knows no route, no status code of ours and no client.
+//!
+//! [`FederationClient::from_system`] puts the parts together from what the system provides. Whoever needs other name
+//! servers, authorities or address rules makes the parts one by one; each can be replaced by the embedder's own:
+//!
+//! | part | ours | your own |
+//! |---|---|---|
+//! | the key | [`Ed25519Signer`] | implement [`RequestSigner`], say over a key that never leaves its keeper |
+//! | the DNS | [`HickoryResolver`] | implement [`Resolve`] |
+//! | connections | [`HttpsTransport`] with [`TlsRoots`] | implement [`Transport`] |
+//! | what may be dialled | [`AddressPolicy`] | its `deny` and `allow` rules |
+//! | server discovery | [`Discovery`] | none: it alone judges addresses before they are dialled |
 
 pub(crate) mod address_policy;
 pub(crate) mod body;
@@ -39,7 +50,7 @@ use std::future::Future;
 use std::pin::Pin;
 
 pub use address_policy::{AddressPolicy, AddressRefused, HostBitsSet, JudgedAddress};
-pub use call::{FederationCall, FederationClient, RemoteReply};
+pub use call::{FederationCall, FederationClient, FromSystemError, RemoteReply};
 pub use destination::{Destination, Source};
 pub use discover::{Discovery, DiscoveryError};
 pub use endpoint::{Endpoint, RequestTooLong, RoomListFilter, RoomListParameters};

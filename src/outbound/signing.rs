@@ -27,7 +27,7 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
 const ALGORITHM: &str = "ed25519";
 const GENERATED_VERSION_CHARACTERS: usize = 4;
 
-/// Signs federation requests of one server. Pure: no I/O, no waiting.
+/// Signs federation requests of one server. Pure: no I/O, no waiting. [`Ed25519Signer`] is the one for a key file.
 pub trait RequestSigner: Send + Sync + 'static {
     /// The value of the `Authorization` header for a request to `destination`, the server name before any delegation.
     ///

@@ -18,7 +18,28 @@ use crate::outbound::call::FederationClient;
 use crate::proxy::directory::{Directory, RemoteDirectory};
 use crate::server_name::ServerName;
 
-/// Collects what a [`Portcullis`] needs. Caps and deadlines are not among it: they follow from the pool size.
+/// Collects what a [`Portcullis`] needs. Caps are not among it: they follow from the pool size. A deadline can be
+/// shortened, never lengthened.
+///
+/// ```no_run
+/// use std::{error::Error, sync::Arc, time::Duration};
+///
+/// use http::HeaderValue;
+/// use portcullis::outbound::{Ed25519Signer, FederationClient};
+/// use portcullis::{Ipv6ClientPrefix, Portcullis, ServerName, TrustedProxies};
+///
+/// fn portcullis(key: &str) -> Result<Portcullis, Box<dyn Error>> {
+///     let own_name: ServerName = "us.example".parse()?;
+///     let signer = Arc::new(Ed25519Signer::from_key_file(own_name.clone(), key)?);
+///     let client = FederationClient::from_system(own_name.clone(), signer, HeaderValue::from_static("our-server/1.0"))?;
+///     Ok(Portcullis::builder(own_name, 16) // a pool of 16 threads: 8 lookups in flight
+///         .federation_client(client)
+///         .trusted_proxies(TrustedProxies::new(["127.0.0.1/32".parse()?])) // the reverse proxy in front
+///         .ipv6_prefix(Ipv6ClientPrefix::new(56).unwrap_or_default()) // providers here hand out a /56
+///         .remote_timeout(Duration::from_secs(9)) // an answer still reaches clients that give up after ten
+///         .build()?)
+/// }
+/// ```
 #[must_use = "a builder does nothing until it is built"]
 pub struct PortcullisBuilder {
     own_name: ServerName,

@@ -33,10 +33,32 @@ use serde::Serialize;
 
 use crate::admission::{InvalidRoute, Refusal};
 
-/// The body of an answer: bytes today, a file read as it grows with the media routes.
+/// The body of an answer, for an asynchronous server to stream and for a synchronous one to take whole.
+///
+/// A hyper or axum server hands it on as it is. Elsewhere, [`ResponseBody::into_bytes`].
 #[derive(Debug, Default)]
 pub struct ResponseBody {
     bytes: Option<Bytes>,
+}
+
+impl ResponseBody {
+    /// The whole body: ready at once, nothing is waited for. Empty if it was read already.
+    ///
+    /// Answers carry no `Content-Length`; the server that writes them adds the length of these bytes, and leaves the
+    /// bytes out where the request was `HEAD`. *Panics:* never. *Blocking:* no.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use portcullis::Refusal;
+    ///
+    /// let answer = Refusal::GlobalCap { retry_after: Duration::from_secs(1) }.into_response();
+    /// let body = answer.into_body().into_bytes();
+    /// assert!(body.starts_with(br#"{"errcode":"M_LIMIT_EXCEEDED""#));
+    /// ```
+    #[must_use]
+    pub fn into_bytes(self) -> Bytes {
+        self.bytes.unwrap_or_default()
+    }
 }
 
 impl From<Bytes> for ResponseBody {

@@ -5,14 +5,54 @@ use serde::{Deserialize, Serialize};
 use crate::admission::RoomAlias;
 
 /// The homeserver's own data, as the directory routes need it. Called with the homeserver's lock held: answer at once.
+///
+/// It takes `&self` and needs no lifetime of its own: the data behind a lock implements it, or a view borrowed for one
+/// request.
+///
+/// ```
+/// use portcullis::{AliasAnswer, InvalidPageToken, ListedRoom, LocalView, RoomAlias, RoomListPage, RoomListQuery};
+///
+/// /// A homeserver with one room and one user.
+/// struct OneRoom;
+///
+/// impl LocalView for OneRoom {
+///     fn user_of_token(&self, token: &str) -> Option<String> {
+///         (token == "change-me").then(|| "@porter:us.example".to_owned())
+///     }
+///
+///     fn room_alias(&self, alias: &RoomAlias) -> Option<AliasAnswer> {
+///         let ours = alias.as_str().starts_with("#hall:"); // only aliases of this server are asked for
+///         ours.then(|| AliasAnswer { room_id: "!hall:us.example".to_owned(), servers: vec!["us.example".to_owned()] })
+///     }
+///
+///     fn public_rooms(&self, query: &RoomListQuery) -> Result<RoomListPage, InvalidPageToken> {
+///         if query.since.is_some() {
+///             return Err(InvalidPageToken); // 400: one page is all there is, so no token was ever given out
+///         }
+///         let hall = ListedRoom {
+///             room_id: "!hall:us.example".to_owned(),
+///             name: Some("The hall".to_owned()),
+///             num_joined_members: 2,
+///             ..ListedRoom::default()
+///         };
+///         Ok(RoomListPage { chunk: vec![hall], total_room_count_estimate: Some(1), ..RoomListPage::default() })
+///     }
+/// }
+/// # let query = RoomListQuery::default();
+/// # assert_eq!(OneRoom.public_rooms(&query).unwrap().chunk.len(), 1);
+/// # assert!(OneRoom.room_alias(&"#hall:us.example".parse().unwrap()).is_some());
+/// # assert!(OneRoom.user_of_token("x").is_none());
+/// ```
 pub trait LocalView {
     /// Who this access token belongs to; `None` if nobody.
     fn user_of_token(&self, token: &str) -> Option<String>;
 
-    /// The room a local alias points to.
+    /// The room a local alias points to; `None` is answered 404. Only aliases of this server are asked for.
     fn room_alias(&self, alias: &RoomAlias) -> Option<AliasAnswer>;
 
-    /// A page of the local room list.
+    /// A page of the local room list, which this side filters and cuts to `query`.
+    ///
+    /// *Errors:* [`InvalidPageToken`], answered 400.
     fn public_rooms(&self, query: &RoomListQuery) -> Result<RoomListPage, InvalidPageToken>;
 }
 
