@@ -23,14 +23,38 @@
 //! |---|---|
 //! | a federation client of your own | [`Admission`] and [`Admitted::run`]: one slot and one deadline around your whole call |
 //! | a client, but no guard against inside addresses | the `outbound` module's `AddressPolicy` and `Discovery` too |
-//! | a homeserver with a synchronous request pool | `Portcullis::handle_blocking`, or its two halves under your lock |
+//! | a homeserver with a synchronous request pool | `Portcullis::handle_blocking`; the example of `Portcullis` is about it |
+//! | the same, with one lock around its data | `Portcullis::begin` under the lock, `Portcullis::finish_blocking` without it |
 //! | an asynchronous homeserver | `Portcullis::handle` |
+//!
+//! In each case there is one value made at the start ([`Admission`], or `Portcullis` which holds one) and one question per
+//! request. What a request is answered when it may not go out is made by [`Refusal::into_response`].
+//!
+//! # Numbers
+//!
+//! [`ClientOutboundProxyPolicy::for_pool`] takes the size of the request pool and is the only number an integrator gives:
+//! half the pool may be out, one call per client, ten seconds each. A server without a pool passes twice the number of
+//! calls it wants in flight. [`limits`] holds every other number, with its reason; those that bound threads come from the
+//! in-flight budget decision record this crate implements. Deadlines can be shortened ([`RemoteTimeout`]), nothing can be
+//! raised.
+//!
+//! # Threads
+//!
+//! [`Admission::admit`] never waits and belongs to no runtime. What it admits is asynchronous: on a tokio runtime with I/O
+//! and time it is awaited there; a thread of a request pool hands it to a small runtime of the crate's own and is back by
+//! the deadline plus two seconds, whatever the call does. No lock of the crate is held while anything is awaited.
 //!
 //! # Features
 //!
 //! `outbound` (discovery, signed calls, the directory routes), `gate` (the place of the load gate; empty in this release)
-//! and `server` (the reference homeserver and the binary) are on by default. Without any of them the crate is admission
-//! and deadline alone, with neither an HTTP client nor a resolver in the tree.
+//! and `server` (the reference homeserver and the binary) are on by default, because the package is the binary too. A
+//! library user takes `default-features = false` and what is needed. Without any of them the crate is admission and
+//! deadline alone, with neither an HTTP client nor a resolver in the tree.
+//!
+//! # Logging
+//!
+//! Through `tracing`, under targets that begin with `portcullis::`. Refused and failed lookups are `debug`, a call that
+//! outlives its deadline is `warn`. No line holds a token or a URL.
 //!
 //! # What this crate does not do
 //!
@@ -38,6 +62,8 @@
 //! beyond an address, so a botnet can fill the caps; it cannot take more than the caps. It fetches no remote media yet.
 //! A panic inside a call gives its slot back only where panics unwind (`panic = "unwind"`).
 #![cfg_attr(docsrs, feature(doc_cfg))]
+// An example that imports what it does not use misleads whoever copies it.
+#![doc(test(attr(deny(unused_imports))))]
 
 mod admission;
 mod deadline;
@@ -75,6 +101,6 @@ pub use server_name::{DnsName, Host, InvalidServerName, ServerName};
 pub use status::{BudgetStatus, Budgets, CallCounts, Calls, Status, WorkerStatus};
 
 /// The README's examples, compiled and run with the doc tests.
-#[cfg(doctest)]
+#[cfg(all(doctest, feature = "outbound"))]
 #[doc = include_str!("../README.md")]
 struct Readme;

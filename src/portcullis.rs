@@ -318,19 +318,16 @@ impl Portcullis {
     /// use std::net::IpAddr;
     ///
     /// use bytes::Bytes;
-    /// use http::{Request, Response, StatusCode};
+    /// use http::{Request, Response};
     /// use portcullis::{LocalView, Portcullis, ResponseBody};
+    /// use tokio::task::JoinError;
     ///
+    /// /// `Ok(None)`: for your other routes.
     /// async fn answer<D: LocalView>(
-    ///     portcullis: &Portcullis, data: &D, peer: IpAddr, request: Request<Bytes>,
-    /// ) -> Response<ResponseBody> {
-    ///     // Spawned, so that a lookup that was paid for is remembered although its client hung up.
-    ///     let answer = tokio::spawn(portcullis.handle(data, peer, &request)).await;
-    ///     answer.ok().flatten().unwrap_or_else(|| {
-    ///         let mut other = Response::default(); // your other routes
-    ///         *other.status_mut() = StatusCode::NOT_FOUND;
-    ///         other
-    ///     })
+    ///     portcullis: &Portcullis, data: &D, peer: IpAddr, request: &Request<Bytes>,
+    /// ) -> Result<Option<Response<ResponseBody>>, JoinError> {
+    ///     // Spawned, a lookup goes on when its client hangs up, and its answer is remembered for the next one.
+    ///     tokio::spawn(portcullis.handle(data, peer, request)).await
     /// }
     /// ```
     pub fn handle(

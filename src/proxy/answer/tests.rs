@@ -8,7 +8,7 @@ use crate::admission::{InvalidRoomAlias, OutboundRoute};
 
 /// The content of an answer, as JSON.
 fn content(response: Response<ResponseBody>) -> Value {
-    serde_json::from_slice(&response.into_body().bytes.unwrap()).unwrap()
+    serde_json::from_slice(&response.into_body().into_bytes()).unwrap()
 }
 
 fn assert_readable_in_a_browser(response: &Response<ResponseBody>) {
