@@ -95,10 +95,12 @@ pub use deadline::{Expired, OutboundDeadline};
 pub use portcullis::{Begun, BuildError, Portcullis, PortcullisBuilder, RemoteLookup};
 pub use proxy::answer::ResponseBody;
 #[cfg(feature = "outbound")]
+pub use proxy::directory::CallCounts;
+#[cfg(feature = "outbound")]
 pub use proxy::local_view::{AliasAnswer, InvalidPageToken, ListedRoom, LocalView, RoomListPage, RoomListQuery};
 pub use server_name::{DnsName, Host, InvalidServerName, ServerName};
 #[cfg(feature = "outbound")]
-pub use status::{BudgetStatus, Budgets, CallCounts, Calls, Status, WorkerStatus};
+pub use status::{BudgetStatus, Budgets, Calls, Status, WorkerStatus};
 
 /// The README's examples, compiled and run with the doc tests.
 #[cfg(all(doctest, feature = "outbound"))]

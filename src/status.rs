@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use crate::admission::{Admission, RefusedCounts};
+use crate::proxy::directory::CallCounts;
 
 /// A snapshot, to be shown as JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -44,18 +45,6 @@ pub struct BudgetStatus {
 pub struct Calls {
     /// Room lists and aliases.
     pub directory: CallCounts,
-}
-
-/// How calls ended since the start. A lookup that shared another's call is not counted again.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
-pub struct CallCounts {
-    /// The other server answered the question, if only to say no.
-    pub answered: u64,
-    /// Time ended it.
-    pub timed_out: u64,
-    /// Anything else; why is in the log at level debug.
-    pub failed: u64,
 }
 
 /// The federation worker.

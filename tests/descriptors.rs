@@ -107,6 +107,6 @@ fn with_a_hopeless_limit_it_ends_with_2_and_one_line() {
     assert_eq!(ended.status.code(), Some(2));
     let told = String::from_utf8(ended.stderr).unwrap();
     assert_eq!(told.lines().count(), 1, "{told}");
-    assert!(told.starts_with("the limit of open files is 128; 224 are needed"), "{told}");
+    assert!(told.starts_with("portcullis: the limit of open files is 128; 224 are needed"), "{told}");
     assert!(ended.stdout.is_empty());
 }

@@ -20,7 +20,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("proxy", &["limits", "deadline", "server_name", "sync", "admission", "outbound"]),
     // floor 4
     ("federation_worker", &["limits", "deadline", "sync", "admission"]),
-    ("status", &["limits", "admission"]),
+    ("status", &["limits", "admission", "proxy"]),
     (
         "portcullis",
         &["limits", "deadline", "server_name", "sync", "admission", "outbound", "proxy", "federation_worker", "status"],

@@ -16,10 +16,10 @@ use crate::proxy::local_view::RoomListQuery;
 use crate::proxy::remembered::{Remembered, RememberedBounds};
 use crate::proxy::{public_rooms, room_alias};
 use crate::server_name::ServerName;
-use crate::status::CallCounts;
 
 mod watched;
 
+pub use self::watched::CallCounts;
 use self::watched::{Outcomes, WatchedCall};
 
 /// The way out, as these routes see it: [`FederationClient`] in use, a fake in tests.

@@ -6,6 +6,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use http::StatusCode;
+use serde::Serialize;
 use tokio::time::Instant;
 
 use super::{DirectoryCall, Found, LookupFailure, LookupKind};
@@ -14,9 +15,20 @@ use crate::outbound::BoxFuture;
 use crate::outbound::call::RemoteReply;
 use crate::outbound::endpoint::Endpoint;
 use crate::outbound::error::CallError;
-use crate::status::CallCounts;
 
-/// How calls ended, since the start.
+/// How calls ended since the start. A lookup that shared another's call is not counted again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct CallCounts {
+    /// The other server answered the question, if only to say no.
+    pub answered: u64,
+    /// Time ended it.
+    pub timed_out: u64,
+    /// Anything else; why is in the log at level debug.
+    pub failed: u64,
+}
+
+/// The counters behind [`CallCounts`].
 #[derive(Debug, Default)]
 pub(super) struct Outcomes {
     answered: AtomicU64,
