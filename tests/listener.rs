@@ -2,7 +2,6 @@
 #![cfg(feature = "server")]
 #![expect(
     clippy::expect_used,
-    clippy::indexing_slicing,
     clippy::unwrap_used,
     reason = "a helper outside a test function is test code all the same"
 )]

@@ -123,7 +123,8 @@ mod tests {
 
     use super::*;
     use crate::admission::{Admission, ClientKey, ClientOutboundProxyPolicy, OutboundRoute};
-    use crate::status::{BudgetStatus, Budgets, CallCounts, Calls, WorkerStatus};
+    use crate::proxy::directory::CallCounts;
+    use crate::status::{BudgetStatus, Budgets, Calls, WorkerStatus};
 
     fn door() -> Admission {
         Admission::new("us.example".parse().unwrap(), ClientOutboundProxyPolicy::for_pool(8))

@@ -91,33 +91,34 @@ impl NameServers {
     }
 }
 
-/// The socket's port is drawn by the system, and it hears nobody but the server.
+/// The socket's port is drawn by the system. It is not connected: a server that is just being started again, or somebody
+/// who claims to be a router on the way, does not end the question by "nobody is there"; silence is all it comes to.
 async fn over_udp(server: SocketAddr, question: &DnsRequest) -> io::Result<DnsResponse> {
     let any_port: SocketAddr = match server {
         SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
         SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
     };
     let socket = UdpSocket::bind(any_port).await?;
-    socket.connect(server).await?;
     let bytes = question.to_vec().map_err(io::Error::other)?;
     let mut pause = SENT_AGAIN_AFTER;
     for _ in 1..TIMES_SENT {
-        socket.send(&bytes).await?;
-        if let Ok(heard) = timeout(pause, hear(&socket, question)).await {
+        socket.send_to(&bytes, server).await?;
+        if let Ok(heard) = timeout(pause, hear(&socket, server, question)).await {
             return heard;
         }
         pause = pause.saturating_mul(2);
     }
-    socket.send(&bytes).await?;
-    hear(&socket, question).await
+    socket.send_to(&bytes, server).await?;
+    hear(&socket, server, question).await
 }
 
-/// The first datagram that answers `question`. Whatever else comes may be forged, and ends nothing.
-async fn hear(socket: &UdpSocket, question: &DnsRequest) -> io::Result<DnsResponse> {
+/// The first datagram of `server` that answers `question`. Whatever else comes may be forged, and ends nothing.
+async fn hear(socket: &UdpSocket, server: SocketAddr, question: &DnsRequest) -> io::Result<DnsResponse> {
     let mut buffer = vec![0; UDP_BUFFER_BYTES];
     loop {
-        let length = socket.recv(&mut buffer).await?;
-        let datagram = buffer.get(..length).unwrap_or_default().to_vec();
+        let (length, sender) = socket.recv_from(&mut buffer).await?;
+        let is_server = sender.ip().to_canonical() == server.ip().to_canonical() && sender.port() == server.port();
+        let datagram = buffer.get(..length).filter(|_| is_server).unwrap_or_default().to_vec();
         if let Ok(answer) = DnsResponse::from_buffer(datagram)
             && answers(&answer, question)
         {
