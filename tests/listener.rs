@@ -497,3 +497,14 @@ async fn stopping_does_not_wait_for_ever() {
     timeout(LONG, &mut rig.serving).await.expect("never stopped").unwrap().unwrap();
     assert_eq!(until_closed(&mut stuck).await, "");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn answers_that_one_client_does_not_read_leave_room_for_the_others() {
+    let rig = rig(2, ListenerLimits { max_unsent_answers_per_client: 1, ..patient() });
+    let unread = asks_and_does_not_read(&rig, "127.0.0.1").await;
+    let refused = exchange(&rig, "127.0.0.1", GET_LARGE).await;
+    assert!(refused.starts_with("HTTP/1.1 503"), "{refused}");
+    assert!(is_answered(&rig, "127.0.0.1").await, "a small answer needs no room");
+    until_200(&rig).await; // another client
+    drop(unread);
+}

@@ -24,6 +24,7 @@ use super::standing::{Standing, Standings};
 use super::timed_writes::TimedWrites;
 use super::unsent::{AnswerBody, Reserved, UnsentBytes};
 use super::{BadRequest, Handler};
+use crate::admission::ClientKey;
 use crate::proxy::answer::ResponseBody;
 use crate::proxy::answer::homeserver::busy;
 
@@ -37,7 +38,7 @@ pub(super) struct Shared {
 
 impl Shared {
     pub(super) fn new(handler: Arc<dyn Handler>, limits: ListenerLimits) -> Self {
-        let unsent = UnsentBytes::new(limits.max_unsent_bytes);
+        let unsent = UnsentBytes::new(&limits);
         Self { handler, limits, standings: Arc::default(), unsent }
     }
 }
@@ -116,12 +117,18 @@ async fn answer(
     if served.fetch_add(1, Ordering::Relaxed).saturating_add(1) >= shared.limits.max_requests_per_connection {
         close_after(&mut answer);
     }
-    let reserved = shared.unsent.reserve(answer.body()).unwrap_or_else(|| {
+    let client = client_of(peer, &shared.limits);
+    let reserved = shared.unsent.reserve(client.as_ref(), answer.body()).unwrap_or_else(|| {
         answer = busy();
         close_after(&mut answer);
         Reserved::nothing()
     });
     Ok(answer.map(|body| AnswerBody::new(body, reserved, in_flight)))
+}
+
+/// Who a connection's answers count against; a listed proxy speaks for many, and only what binds all binds it.
+fn client_of(peer: IpAddr, limits: &ListenerLimits) -> Option<ClientKey> {
+    (!limits.trusted_proxies.contains(peer)).then(|| ClientKey::vouched(peer, limits.ipv6_client_prefix))
 }
 
 fn close_after(answer: &mut Response<ResponseBody>) {

@@ -39,6 +39,9 @@ pub struct ListenerLimits {
     /// Bytes of all answers that are not sent yet; 64 MiB. Answers up to 16 KiB are not counted. One that does not fit is
     /// replaced by 503, and its connection closed.
     pub max_unsent_bytes: usize,
+    /// Counted answers of one client that are not sent yet; 8, which of the largest size are half of those bytes. One more
+    /// is replaced in the same way.
+    pub max_unsent_answers_per_client: usize,
     /// Time until an answer has gone out whole; 60 s.
     pub answer_time: Duration,
     /// How long sent bytes may stay unacknowledged, or the client's window shut; 20 s. Linux only.
@@ -62,6 +65,7 @@ impl Default for ListenerLimits {
             body_time: Duration::from_secs(15),
             max_requests_per_connection: 1000,
             max_unsent_bytes: 64 * 1024 * 1024,
+            max_unsent_answers_per_client: 8,
             answer_time: Duration::from_secs(60),
             write_stall: Duration::from_secs(20),
             drain_time: DIRECTORY_DEADLINE + WORKER_MARGIN + Duration::from_secs(1),

@@ -12,7 +12,9 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use super::limits::ListenerLimits;
 use super::standing::InFlight;
+use crate::admission::{ClientKey, InFlightBudget, Slot};
 use crate::proxy::answer::ResponseBody;
 
 /// An answer up to this size is not counted: it costs no more than the connection and its head do.
@@ -20,38 +22,45 @@ pub(super) const SMALL_ANSWER_BYTES: u64 = 16 * 1024;
 
 /// The bytes of all answers that are not sent yet.
 ///
-/// Always: at most as many as it was made for, small answers aside.
+/// Always: at most as many as it was made for, and of one client at most so many answers; small answers aside.
 #[derive(Debug)]
 pub(super) struct UnsentBytes {
     left: Arc<Semaphore>,
+    of_clients: InFlightBudget<ClientKey>,
 }
 
 /// An answer's share. Dropping it gives it back.
 #[derive(Debug)]
 pub(super) struct Reserved {
     _bytes: Option<OwnedSemaphorePermit>,
+    _of_client: Option<Slot<ClientKey>>,
 }
 
 impl UnsentBytes {
-    pub(super) fn new(max: usize) -> Self {
-        Self { left: Arc::new(Semaphore::new(max.min(Semaphore::MAX_PERMITS))) }
+    /// Room for what `limits` allow. Every answer is on a connection, so there are no more of them than of those.
+    pub(super) fn new(limits: &ListenerLimits) -> Self {
+        let bytes = limits.max_unsent_bytes.min(Semaphore::MAX_PERMITS);
+        let of_clients = InFlightBudget::new(limits.max_connections, limits.max_unsent_answers_per_client);
+        Self { left: Arc::new(Semaphore::new(bytes)), of_clients }
     }
 
-    /// Room for `body`; `None` if there is none, or if its size is not known.
-    pub(super) fn reserve(&self, body: &impl Body) -> Option<Reserved> {
+    /// Room for `body` on its way to `client`, or to somebody who speaks for many; `None` if there is none, or if its size
+    /// is not known.
+    pub(super) fn reserve(&self, client: Option<&ClientKey>, body: &impl Body) -> Option<Reserved> {
         let bytes = body.size_hint().exact()?;
         if bytes <= SMALL_ANSWER_BYTES {
             return Some(Reserved::nothing());
         }
         let permits = Arc::clone(&self.left).try_acquire_many_owned(u32::try_from(bytes).ok()?).ok()?;
-        Some(Reserved { _bytes: Some(permits) })
+        let of_client = client.map(|client| self.of_clients.try_acquire(client)).transpose().ok()?;
+        Some(Reserved { _bytes: Some(permits), _of_client: of_client })
     }
 }
 
 impl Reserved {
     /// What a small answer takes.
     pub(super) fn nothing() -> Self {
-        Self { _bytes: None }
+        Self { _bytes: None, _of_client: None }
     }
 }
 
@@ -115,35 +124,39 @@ mod tests {
     use super::*;
     use crate::homeserver::listener::standing::Standings;
 
+    fn limits(max_unsent_bytes: usize) -> ListenerLimits {
+        ListenerLimits { max_unsent_bytes, max_unsent_answers_per_client: 2, ..ListenerLimits::default() }
+    }
+
     fn body(bytes: usize) -> ResponseBody {
         ResponseBody::from(Bytes::from(vec![b'x'; bytes]))
     }
 
     #[test]
     fn what_does_not_fit_is_refused_until_room_is_given_back() {
-        let unsent = UnsentBytes::new(100_000);
-        let first = unsent.reserve(&body(60_000)).unwrap();
-        assert!(unsent.reserve(&body(40_001)).is_none());
-        let second = unsent.reserve(&body(40_000)).unwrap();
-        assert!(unsent.reserve(&body(16 * 1024 + 1)).is_none());
-        assert!(unsent.reserve(&body(16 * 1024)).is_some(), "small ones always fit");
+        let unsent = UnsentBytes::new(&limits(100_000));
+        let first = unsent.reserve(None, &body(60_000)).unwrap();
+        assert!(unsent.reserve(None, &body(40_001)).is_none());
+        let second = unsent.reserve(None, &body(40_000)).unwrap();
+        assert!(unsent.reserve(None, &body(16 * 1024 + 1)).is_none());
+        assert!(unsent.reserve(None, &body(16 * 1024)).is_some(), "small ones always fit");
         drop((first, second));
-        assert!(unsent.reserve(&body(100_000)).is_some());
-        assert!(unsent.reserve(&body(100_001)).is_none(), "larger than all there is");
+        assert!(unsent.reserve(None, &body(100_000)).is_some());
+        assert!(unsent.reserve(None, &body(100_001)).is_none(), "larger than all there is");
     }
 
     #[tokio::test]
     async fn the_bytes_hold_their_room_to_the_last_of_them() {
-        let unsent = UnsentBytes::new(50_000);
-        let reserved = unsent.reserve(&body(50_000)).unwrap();
+        let unsent = UnsentBytes::new(&limits(50_000));
+        let reserved = unsent.reserve(None, &body(50_000)).unwrap();
         let in_flight = Arc::new(Standings::default()).join().begin().unwrap();
         let mut answer = AnswerBody::new(body(50_000), reserved, in_flight);
         let mut bytes = answer.frame().await.unwrap().unwrap().into_data().unwrap();
         drop(answer);
         let last = bytes.split_off(49_999);
         drop(bytes);
-        assert!(unsent.reserve(&body(20_000)).is_none(), "one byte is not sent yet");
+        assert!(unsent.reserve(None, &body(20_000)).is_none(), "one byte is not sent yet");
         drop(last);
-        assert!(unsent.reserve(&body(20_000)).is_some());
+        assert!(unsent.reserve(None, &body(20_000)).is_some());
     }
 }
