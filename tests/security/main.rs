@@ -19,6 +19,8 @@ mod busy_future;
 #[cfg(test)]
 mod caller_gone;
 #[cfg(test)]
+mod costly_filter;
+#[cfg(test)]
 mod credential_never_sent;
 #[cfg(test)]
 mod dead_dns;

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Request, Response};
+use http::{HeaderMap, HeaderValue, Method, Request, Response};
 use http_body_util::{BodyExt as _, Full};
 use parking_lot::Mutex;
 use portcullis::homeserver::assemble::{Assembled, assemble};
@@ -114,6 +114,8 @@ impl Resolve for Names {
 pub(crate) enum Does {
     /// Answers 200 with this body.
     Answers(&'static str),
+    /// Answers 405 to POST, and 200 with this body to anything else.
+    KnowsNoPost(&'static str),
     /// Answers with a redirect to this.
     Redirects(&'static str),
     /// Nobody is there.
@@ -169,10 +171,12 @@ impl Transport for Outside {
         let address = attempt.address.socket_addr();
         self.dialled.lock().push(Dialled { address, headers: attempt.request.headers().clone() });
         let does = (self.does)(&attempt);
+        let posted = attempt.request.method() == Method::POST;
         let silent = TransportError { phase: TransportPhase::Send, timed_out: true };
         Box::pin(async move {
             match does {
-                Does::Answers(body) => Ok(response(200, None, body)),
+                Does::KnowsNoPost(_) if posted => Ok(response(405, None, "")),
+                Does::Answers(body) | Does::KnowsNoPost(body) => Ok(response(200, None, body)),
                 Does::Redirects(location) => Ok(response(302, Some(location), "")),
                 Does::Refuses => Err(TransportError { phase: TransportPhase::Connect, timed_out: false }),
                 Does::NothingEver => deadline.cut(pending()).await.unwrap_or(Err(silent)),
