@@ -169,8 +169,11 @@ impl fmt::Debug for Admission {
 /// An outbound call takes it by value, so there is no call without a slot and no slot that outlives its call:
 ///
 /// ```compile_fail,E0451
-/// // There is no other way to make one:
-/// let forged = portcullis::Admitted { route: todo!(), deadline: todo!(), slot: todo!() };
+/// use portcullis::{Admitted, ClientKey, OutboundDeadline, OutboundRoute, Slot};
+///
+/// fn forge(route: OutboundRoute, deadline: OutboundDeadline, slot: Slot<ClientKey>) -> Admitted {
+///     Admitted { route, deadline, slot } // there is no other way to make one: its fields are private
+/// }
 /// ```
 ///
 /// ```compile_fail,E0382

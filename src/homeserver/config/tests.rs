@@ -1,3 +1,5 @@
+//! What a configuration says, and every mistake in it.
+
 use std::time::Duration;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! The tables of special-purpose addresses, row by row, and the operator's rules.
+
 use super::*;
 
 /// Addresses of the special-purpose blocks, their last ones, and IPv4 in IPv6 clothes.

@@ -1,3 +1,5 @@
+//! One call: what is signed, which address is tried, when it is asked afresh, what ends it.
+
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,3 +1,5 @@
+//! Discovery against a world that answers from a table, under paused time.
+
 use super::*;
 use crate::outbound::destination::Source;
 use crate::outbound::fake_world::{Page, World, Zone, ten_seconds};

@@ -1,3 +1,5 @@
+//! The pure steps of discovery, by the groups of the specification.
+
 use std::collections::HashMap;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! The resolver against a name server on loopback that says what the test wants.
+
 use hickory_resolver::proto::op::{Message, MessageType, OpCode};
 use hickory_resolver::proto::rr::rdata::{A, AAAA, CNAME, SOA, SRV, TXT};
 use parking_lot::Mutex;

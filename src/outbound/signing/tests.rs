@@ -1,3 +1,5 @@
+//! What is signed is what verifiers verify, and keys are read and written as homeservers do.
+
 use std::collections::BTreeMap;
 
 use ed25519_dalek::{Signature, VerifyingKey};

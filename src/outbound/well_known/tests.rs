@@ -1,3 +1,5 @@
+//! Well-known files: what counts, for how long, and what it costs when nobody answers.
+
 use std::time::Duration;
 
 use bytes::Bytes;
