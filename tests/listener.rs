@@ -32,7 +32,8 @@ const NEVER: Duration = Duration::from_secs(60);
 /// Larger than what the system buffers of an answer that is not read.
 const LARGE: usize = 16 << 20;
 
-/// Runs every request on a pool: `/` is answered at once, `/held` when the test says so, `/large` with [`LARGE`] bytes.
+/// Runs every request on a pool: `/` is answered at once, `/held` when the test says so, `/large` with [`LARGE`] bytes,
+/// `/small` with as many as are not counted.
 struct Pooled {
     pool: Arc<RequestPool>,
     held: Arc<Semaphore>,
@@ -54,6 +55,7 @@ impl Handler for Pooled {
                         Bytes::from_static(b"held")
                     }
                     "/large" => Bytes::from(vec![b'x'; LARGE]),
+                    "/small" => Bytes::from(vec![b'x'; 14 * 1024]),
                     _ => Bytes::from(format!("{} bytes", request.body().len())),
                 };
                 finished.fetch_add(1, Ordering::SeqCst);
@@ -506,5 +508,28 @@ async fn answers_that_one_client_does_not_read_leave_room_for_the_others() {
     assert!(refused.starts_with("HTTP/1.1 503"), "{refused}");
     assert!(is_answered(&rig, "127.0.0.1").await, "a small answer needs no room");
     until_200(&rig).await; // another client
+    drop(unread);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_listener_full_of_small_answers_nobody_reads_answers_a_newcomer_at_once() {
+    const FULL: usize = 4;
+    let limits = ListenerLimits { max_connections: FULL, max_connections_per_client: FULL, ..patient() };
+    let rig = rig(2, limits);
+    let mut unread = Vec::new();
+    for _ in 0..FULL {
+        // Many answers, none of them counted, and a window that holds a few.
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.set_recv_buffer_size(2048).unwrap();
+        socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let mut stream = socket.connect(rig.address).await.unwrap();
+        let asks = "GET /small HTTP/1.1\r\nHost: us.example\r\n\r\n".repeat(4000);
+        // Once its own window is shut too, no more is taken: that is the point.
+        drop(timeout(Duration::from_millis(500), stream.write_all(asks.as_bytes())).await);
+        unread.push(stream);
+    }
+    for _ in 0..3 {
+        answered_soon(&rig, "127.0.0.2").await;
+    }
     drop(unread);
 }

@@ -1,10 +1,16 @@
 //! The files a configuration names: the signing key and the extra certificates.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::{self, Read as _};
 use std::path::Path;
 
 use crate::outbound::{Ed25519Signer, TlsRoots, TlsRootsError};
 use crate::server_name::ServerName;
+
+/// A line, or a few of them.
+const MAX_KEY_FILE_BYTES: u64 = 64 * 1024;
+/// Twenty times what a system's whole list of authorities takes.
+const MAX_CA_FILE_BYTES: u64 = 4 * 1024 * 1024;
 
 /// Whether the files that a configuration names are opened while it is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,9 +25,9 @@ pub(super) enum NamedFiles {
 ///
 /// *Errors:* what is wrong, without a word of the file. *Blocking:* reads it.
 pub(crate) fn signer(path: &Path, server_name: ServerName) -> Result<Ed25519Signer, String> {
-    let text = fs::read_to_string(path)
+    let text = read(path, MAX_KEY_FILE_BYTES)
         .map_err(|error| format!("{} cannot be read: {error} (portcullis keygen makes one)", path.display()))?;
-    Ed25519Signer::from_key_file(server_name, &text)
+    Ed25519Signer::from_key_file(server_name, &String::from_utf8_lossy(&text))
         .map_err(|error| format!("{} is not usable: {error}", path.display()))
 }
 
@@ -29,13 +35,29 @@ pub(crate) fn signer(path: &Path, server_name: ServerName) -> Result<Ed25519Sign
 ///
 /// *Errors:* what is wrong. *Blocking:* reads the file.
 pub(crate) fn with_extra_ca(roots: TlsRoots, path: &Path) -> Result<TlsRoots, String> {
-    roots.with_extra_file(path).map_err(|error| explained(path, &error))
+    roots.with_extra(&pem(path)?).map_err(|error| explained(path, &error))
 }
 
 /// Whether certificates can be read from `path`, whatever the system has.
 pub(super) fn check_extra_ca(path: &Path) -> Result<(), String> {
-    let pem = fs::read(path).map_err(|error| format!("{} cannot be read: {error}", path.display()))?;
-    TlsRoots::only(&pem).map(drop).map_err(|error| explained(path, &error))
+    TlsRoots::only(&pem(path)?).map(drop).map_err(|error| explained(path, &error))
+}
+
+fn pem(path: &Path) -> Result<Vec<u8>, String> {
+    read(path, MAX_CA_FILE_BYTES).map_err(|error| format!("{} cannot be read: {error}", path.display()))
+}
+
+/// A regular file of at most `max` bytes, whole: a pipe would be waited for, and a device never ends.
+fn read(path: &Path, max: u64) -> io::Result<Vec<u8>> {
+    if !fs::metadata(path)?.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
+    }
+    let mut bytes = Vec::new();
+    File::open(path)?.take(max.saturating_add(1)).read_to_end(&mut bytes)?;
+    if u64::try_from(bytes.len()).unwrap_or(u64::MAX) > max {
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("it is larger than {max} bytes")));
+    }
+    Ok(bytes)
 }
 
 fn explained(path: &Path, error: &TlsRootsError) -> String {
@@ -45,13 +67,13 @@ fn explained(path: &Path, error: &TlsRootsError) -> String {
     }
 }
 
-/// The permission bits of a key file that somebody besides its owner may read.
+/// The permission bits of a key file that somebody besides its owner may read or replace.
 #[cfg(unix)]
 pub(super) fn open_to_others(path: &Path) -> Option<u32> {
     use std::os::unix::fs::PermissionsExt as _;
 
     let mode = fs::metadata(path).ok()?.permissions().mode() & 0o777;
-    (mode & 0o044 != 0).then_some(mode)
+    (mode & 0o066 != 0).then_some(mode)
 }
 
 /// Elsewhere permissions are not told in bits.

@@ -86,7 +86,7 @@ impl<'a> Mistakes<'a> {
     pub(super) fn note(&mut self, at: Option<Range<usize>>, key: &str, problem: impl Into<String>) {
         let line = at.map(|span| self.line(&span));
         let file = self.origin.file().to_owned();
-        self.found.push(ConfigError { file, line, key: key.into(), problem: problem.into() });
+        self.found.push(ConfigError { file, line, key: one_line(key), problem: one_line(&problem.into()) });
     }
 
     /// Remembers where `key` stands, for what is found out later.
@@ -307,4 +307,12 @@ where
 {
     let text = text(value, what)?;
     text.parse().map_err(|error: T::Err| format!("{text:?}: {error}"))
+}
+
+/// What a terminal shows as it stands: a control character of the file's, a line end among them, is written out.
+fn one_line(text: &str) -> String {
+    let written = |character: char| -> String {
+        if character.is_control() { character.escape_default().collect() } else { character.into() }
+    };
+    text.chars().map(written).collect()
 }

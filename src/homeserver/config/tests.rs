@@ -345,3 +345,22 @@ fn an_empty_table_and_a_key_of_too_many_parts_have_a_line_too() {
     let told = mistakes(&format!("{} = 1\nlisten = 1\n", ["a"; 200].join(".")));
     assert!(told[0].starts_with("p.toml:3: recursion limit"), "{told:?}");
 }
+
+#[test]
+fn what_the_file_says_cannot_forge_a_line_of_ours() {
+    let told = mistakes("\"bad\\u001b[31mkey\\nfake:1: ok\" = 1\n").join("|");
+    assert!(told.contains("bad\\u{1b}[31mkey\\nfake"), "{told}");
+    assert!(!told.contains(char::is_control), "{told}");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_named_file_has_to_be_one_and_has_a_size() {
+    for endless in ["/dev/zero", "/"] {
+        let rest = format!("[federation]\nextra_ca_file = \"{endless}\"\n");
+        let text = format!("server_name = \"us.example\"\nsigning_key = \"{endless}\"\n{rest}");
+        let told = walk::config("p.toml", Path::new("/etc/p"), &text, NamedFiles::Checked).unwrap_err();
+        let told: Vec<_> = told.iter().map(ToString::to_string).collect();
+        assert_eq!(told.iter().filter(|line| line.contains("it is not a regular file")).count(), 2, "{told:?}");
+    }
+}

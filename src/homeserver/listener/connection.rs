@@ -50,8 +50,13 @@ struct ChosenToEnd;
 
 /// Serves a connection until it ends, or until it is chosen to make room, or until `stopping` turns true and its request
 /// in flight is answered.
-pub(super) async fn serve<S>(stream: S, peer: IpAddr, shared: Arc<Shared>, mut stopping: watch::Receiver<bool>)
-where
+pub(super) async fn serve<S>(
+    stream: S,
+    peer: IpAddr,
+    standing: Arc<Standing>,
+    shared: Arc<Shared>,
+    mut stopping: watch::Receiver<bool>,
+) where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let limits = &shared.limits;
@@ -68,7 +73,6 @@ where
         .half_close(true);
     let io = TokioIo::new(TimedWrites::new(stream, limits.answer_time));
     let served = Arc::new(AtomicUsize::new(0));
-    let standing = shared.standings.join();
     let service = {
         let (shared, standing) = (Arc::clone(&shared), Arc::clone(&standing));
         service_fn(move |request| {
@@ -123,7 +127,8 @@ async fn answer(
         close_after(&mut answer);
         Reserved::nothing()
     });
-    Ok(answer.map(|body| AnswerBody::new(body, reserved, in_flight)))
+    let unread = in_flight.answered();
+    Ok(answer.map(|body| AnswerBody::new(body, reserved, unread)))
 }
 
 /// Who a connection's answers count against; a listed proxy speaks for many, and only what binds all binds it.

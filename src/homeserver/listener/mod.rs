@@ -69,7 +69,8 @@ where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let (_stop, stopping) = watch::channel(false);
-    connection::serve(stream, peer, Arc::new(Shared::new(handler, limits)), stopping).await;
+    let shared = Arc::new(Shared::new(handler, limits));
+    connection::serve(stream, peer, shared.standings.join(), shared, stopping).await;
 }
 
 impl Listener {
@@ -124,10 +125,14 @@ impl Listener {
                 continue;
             };
             connection::set_socket_options(&stream, &shared.limits);
-            let served = connection::serve(stream, peer, Arc::clone(&shared), stopping.clone());
+            // From here on it holds a place, so from here on it may be asked to give it up.
+            let standing = shared.standings.join();
+            let served = connection::serve(stream, peer, Arc::clone(&standing), Arc::clone(&shared), stopping.clone());
             connections.spawn(async move {
                 served.await;
+                // Until its place is free it counts as one that may go: a full listener never finds nobody.
                 drop(place);
+                drop(standing);
             });
         }
         drop(socket);
@@ -141,7 +146,7 @@ impl Listener {
 }
 
 /// A place for a connection from `peer`. When all are taken, room is made once, by ending the connection that has waited
-/// longest; it ends at once, as it has nothing in flight.
+/// longest, or else one that does not read; it ends at once, as no request of its is being worked on.
 async fn place(
     places: &ConnectionPlaces,
     peer: IpAddr,
@@ -151,7 +156,7 @@ async fn place(
     match places.take(peer) {
         Ok(place) => return Some(place),
         Err(Full::Key) => return None,
-        Err(Full::Global) if !standings.end_longest_waiting() => return None,
+        Err(Full::Global) if !standings.end_longest_standing() => return None,
         Err(Full::Global) => {}
     }
     // Its place is free when its task is over; one that ends meanwhile will do as well.

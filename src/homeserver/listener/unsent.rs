@@ -13,7 +13,7 @@ use http_body::{Body, Frame, SizeHint};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::limits::ListenerLimits;
-use super::standing::InFlight;
+use super::standing::Unread;
 use crate::admission::{ClientKey, InFlightBudget, Slot};
 use crate::proxy::answer::ResponseBody;
 
@@ -64,7 +64,7 @@ impl Reserved {
     }
 }
 
-/// A body whose bytes hold their share and their request in flight.
+/// A body whose bytes hold their share, and count as unread.
 pub(super) struct AnswerBody {
     bytes: ResponseBody,
     held: Arc<Held>,
@@ -72,7 +72,7 @@ pub(super) struct AnswerBody {
 
 struct Held {
     _reserved: Reserved,
-    _in_flight: InFlight,
+    _unread: Unread,
 }
 
 struct HeldBytes {
@@ -81,8 +81,8 @@ struct HeldBytes {
 }
 
 impl AnswerBody {
-    pub(super) fn new(bytes: ResponseBody, reserved: Reserved, in_flight: InFlight) -> Self {
-        Self { bytes, held: Arc::new(Held { _reserved: reserved, _in_flight: in_flight }) }
+    pub(super) fn new(bytes: ResponseBody, reserved: Reserved, unread: Unread) -> Self {
+        Self { bytes, held: Arc::new(Held { _reserved: reserved, _unread: unread }) }
     }
 }
 
@@ -149,8 +149,8 @@ mod tests {
     async fn the_bytes_hold_their_room_to_the_last_of_them() {
         let unsent = UnsentBytes::new(&limits(50_000));
         let reserved = unsent.reserve(None, &body(50_000)).unwrap();
-        let in_flight = Arc::new(Standings::default()).join().begin().unwrap();
-        let mut answer = AnswerBody::new(body(50_000), reserved, in_flight);
+        let unread = Arc::new(Standings::default()).join().begin().unwrap().answered();
+        let mut answer = AnswerBody::new(body(50_000), reserved, unread);
         let mut bytes = answer.frame().await.unwrap().unwrap().into_data().unwrap();
         drop(answer);
         let last = bytes.split_off(49_999);

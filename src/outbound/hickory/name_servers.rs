@@ -4,6 +4,7 @@
 //! zone can make us open depends on nothing but the number of questions. An answer that was cut short is fetched over a
 //! TCP connection of its own, which ends with the question: a server that stalls on one answer does not hold the next.
 
+use std::future::Future;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::pin::pin;
@@ -11,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
-use hickory_resolver::proto::op::{DnsRequest, DnsRequestOptions, DnsResponse, OpCode, Query};
+use hickory_resolver::proto::op::{DnsRequest, DnsRequestOptions, DnsResponse, OpCode, Query, ResponseCode};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpStream, UdpSocket};
 use tokio::time::timeout;
@@ -42,8 +43,9 @@ impl NameServers {
         Self { all, favourite: AtomicUsize::new(0) }
     }
 
-    /// The first whole answer, whatever it says. The server that answered last is asked all along; beside it the others
-    /// take turns, so that no number of dead ones keeps a living one from being asked.
+    /// The first answer that settles the question. The server that answered last is asked all along; beside it the others
+    /// take turns, so that no number of dead ones keeps a living one from being asked. An answer that only says that its
+    /// server failed, or refuses, is kept for when no other has a better one.
     ///
     /// *Errors:* every server failed. Ends only then or with an answer: the caller's deadline cuts it. *Cancel safety:*
     /// dropping the future closes its sockets.
@@ -55,12 +57,17 @@ impl NameServers {
         let others = pin!(self.one_after_the_other(in_turn.collect(), query));
         match select(favourite, others).await {
             Either::Left((Ok(answer), _)) | Either::Right((Ok(answer), _)) => Ok(answer),
-            Either::Left((Err(error), others)) => others.await.map_err(|_| error),
-            Either::Right((Err(_), favourite)) => favourite.await,
+            Either::Left((Err(favourites), others)) => favourites.unless_settled(others).await,
+            Either::Right((Err(others), favourite)) => others.unless_settled(favourite).await,
         }
     }
 
-    async fn one_after_the_other(&self, servers: Vec<(usize, SocketAddr)>, query: &Query) -> io::Result<DnsResponse> {
+    async fn one_after_the_other(
+        &self,
+        servers: Vec<(usize, SocketAddr)>,
+        query: &Query,
+    ) -> Result<DnsResponse, Missed> {
+        let mut missed = Missed::Nothing(io::ErrorKind::NotFound.into());
         let mut left = servers.len();
         for server in servers {
             left = left.saturating_sub(1);
@@ -68,27 +75,64 @@ impl NameServers {
             let answer = if left == 0 {
                 asking.await
             } else {
-                timeout(TURN, asking).await.unwrap_or_else(|late| Err(late.into()))
+                timeout(TURN, asking).await.unwrap_or_else(|late| Err(Missed::Nothing(late.into())))
             };
-            if answer.is_ok() {
-                return answer;
+            match answer {
+                Ok(answer) => return Ok(answer),
+                Err(again) => missed = missed.or(again),
             }
         }
-        Err(io::ErrorKind::NotFound.into())
+        Err(missed)
     }
 
-    async fn ask(&self, (index, server): (usize, SocketAddr), query: &Query) -> io::Result<DnsResponse> {
-        let question = DnsRequest::from_query(query.clone(), DnsRequestOptions::default());
-        let mut answer = over_udp(server, &question).await?;
-        if answer.truncation {
-            answer = over_tcp(server, &question).await?;
-        }
-        if answer.truncation {
-            return Err(io::ErrorKind::UnexpectedEof.into());
+    async fn ask(&self, (index, server): (usize, SocketAddr), query: &Query) -> Result<DnsResponse, Missed> {
+        let answer = whole_answer(server, query).await.map_err(Missed::Nothing)?;
+        if !matches!(answer.metadata.response_code, ResponseCode::NoError | ResponseCode::NXDomain) {
+            return Err(Missed::NoHelp(Box::new(answer)));
         }
         self.favourite.store(index, Ordering::Relaxed);
         Ok(answer)
     }
+}
+
+/// What one or more servers came to without settling the question.
+enum Missed {
+    /// A whole answer that says the server failed, or refuses.
+    NoHelp(Box<DnsResponse>),
+    /// No answer.
+    Nothing(io::Error),
+}
+
+impl Missed {
+    /// An answer that is no help says more than none.
+    fn or(self, other: Self) -> Self {
+        if let Self::NoHelp(_) = self { self } else { other }
+    }
+
+    /// What is left to say when `other` does not settle it either. Beside an answer that is no help, the rest get a turn.
+    async fn unless_settled(self, other: impl Future<Output = Result<DnsResponse, Self>>) -> io::Result<DnsResponse> {
+        let other = match &self {
+            Self::NoHelp(_) => timeout(TURN, other).await.unwrap_or_else(|late| Err(Self::Nothing(late.into()))),
+            Self::Nothing(_) => other.await,
+        };
+        match other.map_err(|other| self.or(other)) {
+            Ok(answer) => Ok(answer),
+            Err(Self::NoHelp(answer)) => Ok(*answer),
+            Err(Self::Nothing(error)) => Err(error),
+        }
+    }
+}
+
+async fn whole_answer(server: SocketAddr, query: &Query) -> io::Result<DnsResponse> {
+    let question = DnsRequest::from_query(query.clone(), DnsRequestOptions::default());
+    let mut answer = over_udp(server, &question).await?;
+    if answer.truncation {
+        answer = over_tcp(server, &question).await?;
+    }
+    if answer.truncation {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    Ok(answer)
 }
 
 /// The socket's port is drawn by the system. It is not connected: a server that is just being started again, or somebody
@@ -118,8 +162,12 @@ async fn hear(socket: &UdpSocket, server: SocketAddr, question: &DnsRequest) -> 
     loop {
         let (length, sender) = socket.recv_from(&mut buffer).await?;
         let is_server = sender.ip().to_canonical() == server.ip().to_canonical() && sender.port() == server.port();
-        let datagram = buffer.get(..length).filter(|_| is_server).unwrap_or_default().to_vec();
-        if let Ok(answer) = DnsResponse::from_buffer(datagram)
+        let datagram = buffer.get(..length).filter(|_| is_server).unwrap_or_default();
+        // Before it is read whole: a flood of forgeries must not cost more than a look at each.
+        if !datagram.starts_with(&question.metadata.id.to_be_bytes()) {
+            continue;
+        }
+        if let Ok(answer) = DnsResponse::from_buffer(datagram.to_vec())
             && answers(&answer, question)
         {
             return Ok(answer);

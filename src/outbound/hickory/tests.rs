@@ -463,3 +463,18 @@ fn without_a_name_server_there_is_no_resolver_and_none_needs_a_runtime_to_be_mad
     HickoryResolver::with_name_servers(&["127.0.0.1:53".parse().unwrap()]).unwrap();
     assert_eq!(HickoryResolver::with_name_servers(&[]).unwrap_err(), NoNameServers::Empty);
 }
+
+#[tokio::test]
+async fn a_server_that_only_says_it_failed_does_not_keep_a_better_answer_away() {
+    let good = || Says::Records(vec![a(ALPHA, "44.128.10.1")]);
+    for no_help in [ResponseCode::ServFail, ResponseCode::Refused] {
+        let broken = FakeDns::start(&[(ALPHA, RecordType::A, Says::Code(no_help))]).await;
+        let healthy = FakeDns::start(&[(ALPHA, RecordType::A, good())]).await;
+        for servers in [[broken.address, healthy.address], [healthy.address, broken.address]] {
+            let resolver = HickoryResolver::with_name_servers(&servers).unwrap();
+            assert_eq!(resolver.addresses(&name("alpha.example"), soon()).await, Ok(ips(&["44.128.10.1"])));
+        }
+        let alone = HickoryResolver::with_name_servers(&[broken.address]).unwrap();
+        assert!(alone.addresses(&name("alpha.example"), soon()).await.is_err(), "with nobody better it counts");
+    }
+}
