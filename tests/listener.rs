@@ -514,7 +514,8 @@ async fn answers_that_one_client_does_not_read_leave_room_for_the_others() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_listener_full_of_small_answers_nobody_reads_answers_a_newcomer_at_once() {
     const FULL: usize = 4;
-    let limits = ListenerLimits { max_connections: FULL, max_connections_per_client: FULL, ..patient() };
+    let limits =
+        ListenerLimits { max_connections: FULL, max_connections_per_client: FULL, write_stall: NEVER, ..patient() };
     let rig = rig(2, limits);
     let mut unread = Vec::new();
     for _ in 0..FULL {
@@ -527,6 +528,12 @@ async fn a_listener_full_of_small_answers_nobody_reads_answers_a_newcomer_at_onc
         // Once its own window is shut too, no more is taken: that is the point.
         drop(timeout(Duration::from_millis(500), stream.write_all(asks.as_bytes())).await);
         unread.push(stream);
+    }
+    // Until nothing moves any more: every connection has answers nobody takes.
+    let mut answered = 0;
+    while answered < rig.finished.load(Ordering::SeqCst) {
+        answered = rig.finished.load(Ordering::SeqCst);
+        sleep(Duration::from_millis(300)).await;
     }
     for _ in 0..3 {
         answered_soon(&rig, "127.0.0.2").await;
