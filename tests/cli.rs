@@ -299,7 +299,7 @@ fn check_config_warns_of_what_stops_nothing() {
     assert_eq!(checked.status.code(), Some(0));
     let told = told(&checked);
     let starts = [
-        "2: signing_key: key can be read by others (mode 640)",
+        "2: signing_key: key is open to others (mode 640)",
         "9: aliases[0].room_id: ",
         "6: federation.remote_timeout: has no effect",
     ];

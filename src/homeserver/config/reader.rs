@@ -309,10 +309,10 @@ where
     text.parse().map_err(|error: T::Err| format!("{text:?}: {error}"))
 }
 
-/// What a terminal shows as it stands: a control character of the file's, a line end among them, is written out.
+/// What a terminal shows as it stands: what does not print, a line end or a change of direction, is written out.
 fn one_line(text: &str) -> String {
     let written = |character: char| -> String {
-        if character.is_control() { character.escape_default().collect() } else { character.into() }
+        if matches!(character, '"' | '\'' | '\\') { character.into() } else { character.escape_debug().collect() }
     };
     text.chars().map(written).collect()
 }

@@ -348,9 +348,9 @@ fn an_empty_table_and_a_key_of_too_many_parts_have_a_line_too() {
 
 #[test]
 fn what_the_file_says_cannot_forge_a_line_of_ours() {
-    let told = mistakes("\"bad\\u001b[31mkey\\nfake:1: ok\" = 1\n").join("|");
+    let told = mistakes("\"bad\\u001b[31mkey\\nfake:1: ok\\u202e\" = 1\n").join("|");
     assert!(told.contains("bad\\u{1b}[31mkey\\nfake"), "{told}");
-    assert!(!told.contains(char::is_control), "{told}");
+    assert!(!told.contains(char::is_control) && !told.contains('\u{202e}'), "{told}");
 }
 
 #[cfg(unix)]

@@ -16,7 +16,7 @@ impl Config {
         if let SigningKeySource::File(path) = &self.signing_key
             && let Some(mode) = open_to_others(path)
         {
-            let problem = format!("{} can be read by others (mode {mode:o}); chmod 600 it", path.display());
+            let problem = format!("{} is open to others (mode {mode:o}); chmod 600 it", path.display());
             warnings.push(self.problem("signing_key", problem));
         }
         warnings.extend(self.aliases_without_a_room());

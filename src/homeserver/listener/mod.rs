@@ -145,8 +145,8 @@ impl Listener {
     }
 }
 
-/// A place for a connection from `peer`. When all are taken, room is made once, by ending the connection that has waited
-/// longest, or else one that does not read; it ends at once, as no request of its is being worked on.
+/// A place for a connection from `peer`. When all are taken, room is made by ending the connection that has waited longest,
+/// or else one that does not read; it ends at once, as no request of its is being worked on.
 async fn place(
     places: &ConnectionPlaces,
     peer: IpAddr,
@@ -156,11 +156,13 @@ async fn place(
     match places.take(peer) {
         Ok(place) => return Some(place),
         Err(Full::Key) => return None,
-        Err(Full::Global) if !standings.end_longest_standing() => return None,
         Err(Full::Global) => {}
     }
-    // Its place is free when its task is over; one that ends meanwhile will do as well.
-    while connections.join_next().await.is_some() {
+    while standings.end_longest_standing() {
+        // Its place is free when its task is over; one that ends meanwhile will do as well. If there is none, what was
+        // chosen had given its place away already, and the next one has to go.
+        // How it ended is its own business.
+        let _ended = connections.join_next().await?;
         if let Ok(place) = places.take(peer) {
             return Some(place);
         }
