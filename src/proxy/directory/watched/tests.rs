@@ -1,3 +1,5 @@
+//! What an operator reads about a call: one count, and one line if it failed.
+
 use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
