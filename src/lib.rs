@@ -86,18 +86,20 @@ mod status;
 mod sync;
 
 pub use admission::{
-    Admission, Admitted, ClientKey, ClientOutboundProxyPolicy, DestinationRules, DestinationVerdict, Full,
-    InFlightBudget, InvalidRoomAlias, InvalidRoute, Ipv6ClientPrefix, OutboundRoute, Refusal, RefusedCounts,
-    RemoteTimeout, RoomAlias, RouteClass, Slot, TrustedProxies,
+    Admission, Admitted, AllowRemote, ClientKey, ClientOutboundProxyPolicy, DestinationRules, DestinationVerdict, Full,
+    InFlightBudget, InvalidMediaId, InvalidMediaLimits, InvalidRoomAlias, InvalidRoute, Ipv6ClientPrefix,
+    MediaGeneration, MediaId, MediaLimits, MediaPass, MediaRoute, MediaVariant, OutboundRoute, Refusal, RefusedCounts,
+    RemoteFetchAllowed, RemoteFetchPolicy, RemoteFile, RemoteTimeout, RoomAlias, RouteClass, Slot, Thumbnail,
+    ThumbnailMethod, ThumbnailSize, TrustedProxies,
 };
 pub use deadline::{Expired, OutboundDeadline};
 #[cfg(feature = "outbound")]
 pub use portcullis::{Begun, BuildError, Portcullis, PortcullisBuilder, RemoteLookup};
-pub use proxy::answer::ResponseBody;
 #[cfg(feature = "outbound")]
 pub use proxy::directory::CallCounts;
 #[cfg(feature = "outbound")]
 pub use proxy::local_view::{AliasAnswer, InvalidPageToken, ListedRoom, LocalView, RoomListPage, RoomListQuery};
+pub use proxy::response_body::{BodyCut, ResponseBody};
 pub use server_name::{DnsName, Host, InvalidServerName, ServerName};
 #[cfg(feature = "outbound")]
 pub use status::{BudgetStatus, Budgets, Calls, Status, WorkerStatus};

@@ -206,6 +206,81 @@ pub const MAX_ROOM_TYPES: usize = 32;
 /// Largest `limit` of a room list: a signed body holds no larger integer. *Source: Matrix v1.19, canonical JSON.*
 pub const MAX_LIST_LIMIT: u64 = (1 << 53) - 1;
 
+/// Longest media id in bytes. *Source: ours; ids in the wild have 18 to 65.*
+pub const MAX_MEDIA_ID_BYTES: usize = 255;
+
+/// Longest file name a client gives a download in its path, in bytes after decoding. *Source: ours; what a file system
+/// takes.*
+pub const MAX_FILE_NAME_BYTES: usize = 255;
+
+/// Sizes of cut thumbnails, smallest first. With [`THUMBNAIL_SCALES`] the only ones that are fetched and kept: a stranger
+/// cannot make more. *Source: ours; five of the six are those servers commonly make ahead.*
+pub const THUMBNAIL_CROPS: [(u32, u32); 2] = [(32, 32), (96, 96)];
+
+/// Boxes of scaled thumbnails, smallest first. *Source: ours; the last is for large screens.*
+pub const THUMBNAIL_SCALES: [(u32, u32); 4] = [(320, 240), (640, 480), (800, 600), (1600, 1200)];
+
+/// How long a client waits for a file that is not uploaded yet, if it does not say. *Source: Matrix v1.19, `timeout_ms`.*
+pub const NOT_YET_UPLOADED_PATIENCE: Duration = Duration::from_secs(20);
+
+/// Longest such wait, whatever a client says. *Source: spec notes, section 1.4.*
+pub const NOT_YET_UPLOADED_PATIENCE_MAX: Duration = Duration::from_secs(60);
+
+/// How much earlier than our own deadline the other server is asked to give up waiting, so that its answer still arrives.
+/// *Source: spec notes, section 1.4.*
+pub const NOT_YET_UPLOADED_MARGIN: Duration = Duration::from_secs(1);
+
+/// Media fetches in flight, running or queued, all clients together. Configurable: they take no request threads. *Source:
+/// design, decision 4.*
+pub const MEDIA_IN_FLIGHT: usize = 256;
+
+/// Media fetches in flight of one client: a page of a chat room. *Source: design, decision 4.*
+pub const MEDIA_PER_CLIENT: usize = 64;
+
+/// Media fetches that run at once. *Source: design, decision 4.*
+pub const MEDIA_RUNNING: usize = 64;
+
+/// Media fetches that run at once at one origin: a default Synapse refuses from about 55. *Source: design, decision 4.*
+pub const MEDIA_RUNNING_PER_ORIGIN: usize = 16;
+
+/// An origin without standing gets this part of the fetches in flight and of those running at one origin. *Source:
+/// design, decision 4.*
+pub const UNPROVEN_ORIGIN_PART: usize = 4;
+
+/// All origins without standing together get this part of the fetches in flight and running. *Source: design, decision 4.*
+pub const UNPROVEN_ORIGINS_PART: usize = 2;
+
+/// How long a success gives an origin its standing. *Source: design, decision 4.*
+pub const STANDING_LASTS: Duration = Duration::from_secs(600);
+
+/// Most origins whose standing is remembered. *Source: ours.*
+pub const STANDINGS: u64 = 8192;
+
+/// Largest file that is fetched, unless configured. *Source: design, "The binary".*
+pub const MEDIA_MAX_FILE_BYTES: u64 = 50 * 1024 * 1024;
+
+/// How long "not found" and "too large" are remembered. *Source: ours; long enough for the clients of one room, short enough
+/// for a file that is uploaded late.*
+pub const MEDIA_REFUSAL_TTL: Duration = Duration::from_secs(30);
+
+/// Most such answers remembered. *Source: ours.*
+pub const MEDIA_REFUSALS: u64 = 8192;
+
+/// Largest header block of one part of a multipart answer, in bytes. *Source: ours; two lines are expected.*
+pub const MAX_PART_HEADER_BYTES: usize = 16 * 1024;
+
+/// Most header lines of one part. *Source: ours.*
+pub const MAX_PART_HEADER_LINES: usize = 64;
+
+/// Largest first part (metadata) of a multipart answer, in bytes. *Source: spec notes, section 2.2.*
+pub const MAX_MEDIA_METADATA_BYTES: usize = 64 * 1024;
+
+/// Largest text before the first boundary, in bytes. *Source: ours.*
+pub const MAX_MULTIPART_PREAMBLE_BYTES: usize = 16 * 1024;
+
+/// Longest multipart boundary, in bytes. *Source: RFC 2046, section 5.1.1.*
+pub const MAX_BOUNDARY_BYTES: usize = 70;
+
 /// Threads of the federation worker. They only drive sockets and timers; the second keeps the calls going while the
 /// first parses an answer. *Source: ours.*
 pub const FEDERATION_WORKER_THREADS: usize = 2;

@@ -95,6 +95,27 @@ impl ServerName {
         self.text.to_ascii_lowercase()
     }
 
+    /// As [`ServerName::canonical`], without a port of 8448: one key for all spellings of a server.
+    ///
+    /// ```
+    /// use portcullis::ServerName;
+    ///
+    /// let name: ServerName = "Example.ORG:8448".parse().unwrap();
+    /// assert_eq!(name.canonical_origin(), "example.org");
+    /// ```
+    #[must_use]
+    pub fn canonical_origin(&self) -> String {
+        let host = match &self.host {
+            Host::Name(name) => name.to_string(),
+            Host::V4(address) => address.to_string(),
+            Host::V6(address) => format!("[{address}]"),
+        };
+        match self.port_or_default() {
+            DEFAULT_FEDERATION_PORT => host,
+            port => format!("{host}:{port}"),
+        }
+    }
+
     /// Whether both names mean the same server: equal hosts without regard to case, and equal ports where none means 8448.
     ///
     /// ```

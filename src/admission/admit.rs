@@ -4,13 +4,16 @@ use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use tokio::time::Instant;
 
 use super::budget::{Full, InFlightBudget, Slot};
 use super::client_key::ClientKey;
-use super::policy::{ClientOutboundProxyPolicy, RemoteTimeout};
+use super::media_pass::MediaPass;
+use super::policy::{ClientOutboundProxyPolicy, RemoteTimeout, RouteClass};
 use super::refusal::Refusal;
+use super::remote_fetch::RemoteFetchAllowed;
 use super::route::OutboundRoute;
 use crate::deadline::{Expired, OutboundDeadline};
 use crate::server_name::ServerName;
@@ -64,8 +67,9 @@ pub struct RefusedCounts {
     pub client: u64,
 }
 
+/// The counters behind [`RefusedCounts`].
 #[derive(Debug, Default)]
-struct RefusedCounters {
+pub(super) struct RefusedCounters {
     global: AtomicU64,
     client: AtomicU64,
 }
@@ -99,31 +103,51 @@ impl Admission {
     ///
     /// *Errors:* [`Refusal`]; nothing is held then. *Panics:* never. *Blocking:* no I/O, no waiting.
     pub fn admit(&self, client: &ClientKey, route: OutboundRoute) -> Result<Admitted, Refusal> {
-        if route.destination().is_same_server(&self.own_name) {
-            return Err(Refusal::OwnServer);
-        }
-        match self.rules.as_ref().map_or(DestinationVerdict::Allowed, |rules| rules.judge(route.destination())) {
-            DestinationVerdict::Allowed => {}
-            DestinationVerdict::Forbidden => return Err(Refusal::Forbidden),
-            DestinationVerdict::Hidden => return Err(Refusal::Hidden),
-        }
+        self.check_destination(route.destination())?;
         let slot = self.budget.try_acquire(client).map_err(|full| self.count_refusal(full))?;
-        let allowed = self.policy.deadline(route.class(), self.remote_timeout);
+        let allowed = self.allowed_time(route.class());
         Ok(Admitted { route, deadline: OutboundDeadline::after(allowed, Instant::now()), slot })
     }
 
-    fn count_refusal(&self, full: Full) -> Refusal {
-        let retry_after = self.policy.retry_hint();
-        match full {
-            Full::Global => {
-                self.refused.global.fetch_add(1, Ordering::Relaxed);
-                Refusal::GlobalCap { retry_after }
-            }
-            Full::Key => {
-                self.refused.client.fetch_add(1, Ordering::Relaxed);
-                Refusal::ClientCap { retry_after }
-            }
+    /// Lets one media fetch of `client` go out on a thread of the request pool, under the same budget as everything else
+    /// that holds one; or says why not. Own server and switch were asked before: `allowed` says so.
+    ///
+    /// *Errors:* [`Refusal`]; nothing is held then. *Panics:* never. *Blocking:* no I/O, no waiting.
+    ///
+    /// ```
+    /// use portcullis::{Admission, AllowRemote, ClientKey, ClientOutboundProxyPolicy, RemoteFetchPolicy, RemoteFile};
+    ///
+    /// let admission = Admission::new("us.example".parse().unwrap(), ClientOutboundProxyPolicy::for_pool(8));
+    /// let file = RemoteFile { server: "them.example".parse().unwrap(), media_id: "abc".parse().unwrap() };
+    /// let switch = RemoteFetchPolicy { remote_fetch_enabled: true };
+    /// let pass = admission.admit_media(ClientKey::shared(), switch.check(file, AllowRemote::Yes).unwrap()).unwrap();
+    /// # drop(pass.run(async { /* your fetch */ }));
+    /// ```
+    pub fn admit_media(&self, client: ClientKey, allowed: RemoteFetchAllowed) -> Result<MediaPass, Refusal> {
+        self.check_destination(allowed.destination())?;
+        let slot = self.budget.try_acquire(&client).map_err(|full| self.count_refusal(full))?;
+        let deadline = OutboundDeadline::after(self.allowed_time(RouteClass::Media), Instant::now());
+        Ok(MediaPass::inline(allowed, client, deadline, slot))
+    }
+
+    fn check_destination(&self, destination: &ServerName) -> Result<(), Refusal> {
+        if destination.is_same_server(&self.own_name) {
+            return Err(Refusal::OwnServer);
         }
+        match self.rules.as_ref().map_or(DestinationVerdict::Allowed, |rules| rules.judge(destination)) {
+            DestinationVerdict::Allowed => Ok(()),
+            DestinationVerdict::Forbidden => Err(Refusal::Forbidden),
+            DestinationVerdict::Hidden => Err(Refusal::Hidden),
+        }
+    }
+
+    /// What a call of this class has in all, the operator's timeout considered.
+    pub(crate) fn allowed_time(&self, class: RouteClass) -> Duration {
+        self.policy.deadline(class, self.remote_timeout)
+    }
+
+    fn count_refusal(&self, full: Full) -> Refusal {
+        self.refused.count(full, self.policy.retry_hint())
     }
 
     /// The server this door belongs to.
@@ -147,10 +171,27 @@ impl Admission {
     /// How many requests were refused so far.
     #[must_use]
     pub fn refused(&self) -> RefusedCounts {
-        RefusedCounts {
-            global: self.refused.global.load(Ordering::Relaxed),
-            client: self.refused.client.load(Ordering::Relaxed),
+        self.refused.counts()
+    }
+}
+
+impl RefusedCounters {
+    /// Counts a refusal and says what to tell the client.
+    pub(super) fn count(&self, full: Full, retry_after: Duration) -> Refusal {
+        match full {
+            Full::Global => {
+                self.global.fetch_add(1, Ordering::Relaxed);
+                Refusal::GlobalCap { retry_after }
+            }
+            Full::Key => {
+                self.client.fetch_add(1, Ordering::Relaxed);
+                Refusal::ClientCap { retry_after }
+            }
         }
+    }
+
+    pub(super) fn counts(&self) -> RefusedCounts {
+        RefusedCounts { global: self.global.load(Ordering::Relaxed), client: self.client.load(Ordering::Relaxed) }
     }
 }
 
@@ -243,8 +284,6 @@ impl Admitted {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     fn route(server: &str) -> OutboundRoute {

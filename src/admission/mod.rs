@@ -5,6 +5,9 @@
 //!                     Refusal          Refusal                          Refusal
 //! ```
 //!
+//! A file of another server takes two steps more: [`MediaRoute`] is parsed, and [`RemoteFetchPolicy`], the switch, turns
+//! it into a [`RemoteFetchAllowed`], without which there is no [`MediaPass`] and so no fetch.
+//!
 //! Nothing here waits, resolves or dials. Over a cap the answer is a [`Refusal`], at once. What is let through is an
 //! [`Admitted`], and only [`Admission::admit`] makes one: an outbound call takes it by value, so a route that forgets
 //! the budget does not compile.
@@ -12,17 +15,33 @@
 mod admit;
 mod budget;
 mod client_key;
+mod media_id;
+mod media_limits;
+mod media_pass;
+mod media_route;
 mod policy;
 mod refusal;
+mod remote_fetch;
 mod room_alias;
 mod route;
+mod thumbnail;
 
 pub use admit::{Admission, Admitted, DestinationRules, DestinationVerdict, RefusedCounts};
 pub use budget::{Full, InFlightBudget, Slot};
 pub use client_key::{ClientKey, Ipv6ClientPrefix, TrustedProxies};
+pub use media_id::{InvalidMediaId, MediaId, RemoteFile};
+pub use media_limits::{InvalidMediaLimits, MediaLimits};
+pub use media_pass::MediaPass;
+#[cfg(feature = "outbound")]
+pub(crate) use media_pass::{MediaAdmission, Standing};
+#[cfg(feature = "outbound")]
+pub(crate) use media_route::MediaPath;
+pub use media_route::{MediaGeneration, MediaRoute, MediaVariant};
 pub use policy::{ClientOutboundProxyPolicy, RemoteTimeout, RouteClass};
 pub use refusal::Refusal;
+pub use remote_fetch::{AllowRemote, RemoteFetchAllowed, RemoteFetchPolicy};
 pub use room_alias::{InvalidRoomAlias, RoomAlias};
 #[cfg(feature = "outbound")]
 pub(crate) use route::{ClientPath, query_values};
 pub use route::{InvalidRoute, OutboundRoute};
+pub use thumbnail::{Thumbnail, ThumbnailMethod, ThumbnailSize};

@@ -23,6 +23,9 @@ pub enum Refusal {
     /// The destination is this server itself: answer from local data, never dial.
     #[error("the destination is this server")]
     OwnServer,
+    /// Remote media is switched off here, or the client did not allow it: as if there were no such file.
+    #[error("remote media is not fetched here")]
+    RemoteFetchOff,
     /// The destination rules forbid this server, and say so.
     #[error("the destination is forbidden here")]
     Forbidden,
@@ -39,6 +42,7 @@ impl Refusal {
             Self::GlobalCap { .. } => "global",
             Self::ClientCap { .. } => "client",
             Self::OwnServer => "own-server",
+            Self::RemoteFetchOff => "remote-fetch-off",
             Self::Forbidden => "forbidden",
             Self::Hidden => "hidden",
         }
@@ -49,7 +53,7 @@ impl Refusal {
     pub fn retry_after(self) -> Option<Duration> {
         match self {
             Self::GlobalCap { retry_after } | Self::ClientCap { retry_after } => Some(retry_after),
-            Self::OwnServer | Self::Forbidden | Self::Hidden => None,
+            Self::OwnServer | Self::RemoteFetchOff | Self::Forbidden | Self::Hidden => None,
         }
     }
 }

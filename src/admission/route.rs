@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use http::{Method, Uri};
 use percent_encoding::percent_decode_str;
 
+use super::media_id::InvalidMediaId;
 use super::policy::RouteClass;
 use super::room_alias::{InvalidRoomAlias, RoomAlias};
 use crate::server_name::{InvalidServerName, ServerName};
@@ -31,8 +32,8 @@ pub enum OutboundRoute {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidRoute {
-    /// `server` is not a server name.
-    #[error("the parameter server is not a valid server name: {0}")]
+    /// A server name is none.
+    #[error("the server is not a valid server name: {0}")]
     Server(InvalidServerName),
     /// `server` is given more than once.
     #[error("the parameter server is given more than once")]
@@ -40,6 +41,12 @@ pub enum InvalidRoute {
     /// The path's last part is not a room alias.
     #[error("{0}")]
     RoomAlias(InvalidRoomAlias),
+    /// The path's media id is none.
+    #[error("the media id is not valid: {0}")]
+    MediaId(InvalidMediaId),
+    /// A parameter of a media request is missing, given twice, or not what it has to be.
+    #[error("the parameter {0} is missing or not valid")]
+    Parameter(&'static str),
     /// A percent escape that is none, or that is not UTF-8.
     #[error("a percent escape is broken or not valid UTF-8")]
     Encoding,
@@ -148,7 +155,7 @@ pub(crate) fn query_values<'a>(
 }
 
 /// The decoder alone would leave a `%` that begins no escape as it is: another reader may take it for something else.
-fn decode(text: &str) -> Result<Cow<'_, str>, InvalidRoute> {
+pub(super) fn decode(text: &str) -> Result<Cow<'_, str>, InvalidRoute> {
     let hex = |digit: Option<&u8>| digit.is_some_and(u8::is_ascii_hexdigit);
     let mut escapes = text.split('%').skip(1).map(str::as_bytes);
     if !escapes.all(|escape| hex(escape.first()) && hex(escape.get(1))) {

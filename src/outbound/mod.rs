@@ -38,6 +38,7 @@ pub(crate) mod fake_world;
 mod flood_tests;
 pub(crate) mod hickory;
 pub(crate) mod https;
+pub(crate) mod media;
 pub(crate) mod resolver;
 pub(crate) mod signing;
 pub(crate) mod single_flight;

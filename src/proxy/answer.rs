@@ -17,9 +17,6 @@
 //!
 //! A failed call is never a 500, and never the peer's 401: a client would log its user out.
 
-use std::convert::Infallible;
-use std::pin::Pin;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -28,64 +25,10 @@ use http::header::{
     ACCESS_CONTROL_EXPOSE_HEADERS, CONTENT_TYPE, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS,
 };
 use http::{HeaderValue, Response, StatusCode};
-use http_body::Frame;
 use serde::Serialize;
 
 use crate::admission::{InvalidRoute, Refusal};
-
-/// The body of an answer, for an asynchronous server to stream and for a synchronous one to take whole.
-///
-/// A hyper or axum server hands it on as it is. Elsewhere, [`ResponseBody::into_bytes`].
-#[derive(Debug, Default)]
-pub struct ResponseBody {
-    bytes: Option<Bytes>,
-}
-
-impl ResponseBody {
-    /// The whole body: ready at once, nothing is waited for. Empty if it was read already.
-    ///
-    /// Answers carry no `Content-Length`; the server that writes them adds the length of these bytes, and leaves the
-    /// bytes out where the request was `HEAD`. *Panics:* never. *Blocking:* no.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use portcullis::Refusal;
-    ///
-    /// let answer = Refusal::GlobalCap { retry_after: Duration::from_secs(1) }.into_response();
-    /// let body = answer.into_body().into_bytes();
-    /// assert!(body.starts_with(br#"{"errcode":"M_LIMIT_EXCEEDED""#));
-    /// ```
-    #[must_use]
-    pub fn into_bytes(self) -> Bytes {
-        self.bytes.unwrap_or_default()
-    }
-}
-
-impl From<Bytes> for ResponseBody {
-    fn from(bytes: Bytes) -> Self {
-        Self { bytes: (!bytes.is_empty()).then_some(bytes) }
-    }
-}
-
-impl http_body::Body for ResponseBody {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        _context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        Poll::Ready(self.bytes.take().map(|bytes| Ok(Frame::data(bytes))))
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.bytes.is_none()
-    }
-
-    fn size_hint(&self) -> http_body::SizeHint {
-        http_body::SizeHint::with_exact(self.bytes.as_ref().map_or(0, |bytes| u64::try_from(bytes.len()).unwrap_or(0)))
-    }
-}
+pub use crate::proxy::response_body::ResponseBody;
 
 #[derive(Serialize)]
 struct ErrorContent<'a> {
@@ -150,6 +93,7 @@ impl Refusal {
             ),
             // Only a caller that did not look at its own data first can come here.
             Self::OwnServer => not_found("There is nothing of that name on this server"),
+            Self::RemoteFetchOff => not_found("There is no such file here"),
             Self::Forbidden => error(StatusCode::FORBIDDEN, "M_FORBIDDEN", "This server does not talk to that server"),
             Self::Hidden => not_found("Not found"),
         }

@@ -19,5 +19,6 @@ pub(crate) mod local_view;
 pub(crate) mod public_rooms;
 #[cfg(feature = "outbound")]
 pub(crate) mod remembered;
+pub(crate) mod response_body;
 #[cfg(feature = "outbound")]
 pub(crate) mod room_alias;

@@ -3,7 +3,6 @@
 //! The bytes of an answer carry what they hold. So it is given back when the last of them has gone to the system, or when
 //! the connection ends, whatever the HTTP library does with them in between.
 
-use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -15,7 +14,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use super::limits::ListenerLimits;
 use super::standing::Unread;
 use crate::admission::{ClientKey, InFlightBudget, Slot};
-use crate::proxy::answer::ResponseBody;
+use crate::proxy::response_body::{BodyCut, ResponseBody};
 
 /// An answer up to this size is not counted: it costs no more than the connection and its head do.
 pub(super) const SMALL_ANSWER_BYTES: u64 = 16 * 1024;
@@ -94,12 +93,9 @@ impl AsRef<[u8]> for HeldBytes {
 
 impl Body for AnswerBody {
     type Data = Bytes;
-    type Error = Infallible;
+    type Error = BodyCut;
 
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyCut>>> {
         let frame = ready!(Pin::new(&mut self.bytes).poll_frame(context));
         Poll::Ready(frame.map(|frame| {
             frame.map(|frame| {
