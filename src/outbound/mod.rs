@@ -39,6 +39,7 @@ mod flood_tests;
 pub(crate) mod hickory;
 pub(crate) mod https;
 pub(crate) mod media;
+pub(crate) mod multipart;
 pub(crate) mod resolver;
 pub(crate) mod signing;
 pub(crate) mod single_flight;
