@@ -32,7 +32,7 @@ pub(crate) enum Zone {
 }
 
 /// What happens at one URL.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(crate) enum Page {
     Answer {
         status: u16,
