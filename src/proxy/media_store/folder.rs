@@ -68,7 +68,7 @@ impl Folder {
     pub(super) fn open(root: &Path) -> Result<Self, StoreOpenError> {
         let touched = |path: &Path, source| StoreOpenError::Io { path: path.to_owned(), source };
         if let Err(error) = private().recursive(true).create(root)
-            && !root.exists()
+            && fs::symlink_metadata(root).is_err()
         {
             return Err(touched(root, error));
         }
@@ -81,7 +81,7 @@ impl Folder {
         }
         owner::check(root, &found)?;
         let at = root.join(LOCK);
-        let lock = OpenOptions::new().create(true).truncate(false).write(true).open(&at);
+        let lock = owner::only(OpenOptions::new().create(true).truncate(false).write(true)).open(&at);
         let lock = lock.map_err(|error| touched(&at, error))?;
         match lock.try_lock() {
             Ok(()) => Ok(Self { root: root.to_owned(), _lock: lock }),

@@ -287,3 +287,6 @@ impl Drop for Room {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -41,3 +41,6 @@ pub(crate) use store::{MediaStore, StoreBounds};
 pub(crate) use stored::StoredFile;
 pub(crate) use unfinished::Unfinished;
 pub use usage::StoreUsage;
+
+#[cfg(test)]
+mod tests;

@@ -1,5 +1,6 @@
 //! [`Unfinished`]: a file that is being fetched, and the end of the store that is written to.
 
+use std::fmt;
 use std::fs::File;
 use std::io;
 use std::time::SystemTime;
@@ -215,6 +216,12 @@ impl Drop for Part {
     }
 }
 
+impl fmt::Debug for Unfinished {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Unfinished").field("key", &self.key).field("accepted", &self.accepted).finish_non_exhaustive()
+    }
+}
+
 impl Growing {
     /// Takes as many of `bytes` as fit, and sees to it that they are written.
     fn take_some(self: &Arc<Self>, bytes: &[u8]) -> Result<usize, StoreFault> {
@@ -240,9 +247,10 @@ impl Growing {
 
     /// Writes until nothing waits. *Blocking:* yes.
     fn write_waiting(&self) {
-        self.shared.delete_doomed();
         let mut piece = Vec::new();
         loop {
+            // Who had to make room goes first.
+            self.shared.delete_doomed();
             {
                 let mut waiting = self.waiting.lock();
                 if waiting.bytes.is_empty() {
@@ -285,4 +293,14 @@ impl Growing {
 fn first_room(shared: &Shared, head: &Head) -> u64 {
     let most = shared.bounds.max_file.saturating_add(head.length()).saturating_add(to_u64(END_BYTES));
     most.min(MEDIA_FIRST_ROOM_BYTES)
+}
+
+#[cfg(test)]
+impl Unfinished {
+    /// Waits until the disk has what was written.
+    pub(super) async fn growing_is_idle(&self) {
+        while !self.growing.is_idle().unwrap_or(true) {
+            self.growing.moved.notified().await;
+        }
+    }
 }
