@@ -58,7 +58,8 @@ impl FileName {
         self.0.split_once('-').is_some_and(|(name, _)| name == key.name())
     }
 
-    fn shard(&self) -> &str {
+    /// The folder it lies in.
+    pub(super) fn shard(&self) -> &str {
         self.0.get(..SHARD_BYTES).unwrap_or_default()
     }
 }
@@ -136,12 +137,12 @@ impl Folder {
         }
     }
 
-    /// Whether `entry` of the folder is the lock.
+    /// Whether this is the lock.
     pub(super) fn is_lock(file_name: &str) -> bool {
         file_name == LOCK
     }
 
-    /// Whether `entry` of the folder is one that files of ours lie in.
+    /// Whether this is a folder that files of ours lie in.
     pub(super) fn is_shard(file_name: &str) -> bool {
         is_hex(file_name, SHARD_BYTES)
     }

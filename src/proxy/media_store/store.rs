@@ -64,7 +64,12 @@ impl MediaStore {
     /// Opens the store, makes its folder if need be, and finds again what an earlier process stored there.
     ///
     /// *Errors:* [`StoreOpenError`]. *Panics:* never. *Blocking:* yes, some 20 µs for each stored file.
-    pub(crate) fn open(mut bounds: StoreBounds) -> Result<Self, StoreOpenError> {
+    pub(crate) fn open(bounds: StoreBounds) -> Result<Self, StoreOpenError> {
+        Self::open_at(bounds, SystemTime::now())
+    }
+
+    /// The same, as of `now` by the clock on the wall.
+    pub(super) fn open_at(mut bounds: StoreBounds, now: SystemTime) -> Result<Self, StoreOpenError> {
         bounds.time_to_live = bounds.time_to_live.min(LONGEST);
         let index = Index::new(bounds.bytes);
         // The head and the end of a file are less than the first room.
@@ -72,7 +77,7 @@ impl MediaStore {
             return Err(StoreOpenError::TooSmall { bytes: bounds.bytes, max_file: bounds.max_file });
         }
         let folder = Folder::open(&bounds.dir)?;
-        rebuild(&folder, &index, &bounds, SystemTime::now())?;
+        rebuild(&folder, &index, &bounds, now)?;
         let shared = Shared {
             folder,
             index: Arc::new(index),
@@ -193,4 +198,12 @@ pub(super) async fn off_thread<T: Send + 'static>(
 pub(super) fn millis(time: SystemTime) -> u64 {
     let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+impl MediaStore {
+    /// From now on the disk refuses every write like this.
+    pub(crate) fn fail_writes(&self, kind: Option<io::ErrorKind>) {
+        *self.shared.write_fails.lock() = kind;
+    }
 }
