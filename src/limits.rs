@@ -259,6 +259,29 @@ pub const STANDINGS: u64 = 8192;
 /// Largest file that is fetched, unless configured. *Source: design, "The binary".*
 pub const MEDIA_MAX_FILE_BYTES: u64 = 50 * 1024 * 1024;
 
+/// Bytes of remote files that are kept, unless configured. *Source: design, "The binary".*
+pub const MEDIA_CACHE_BYTES: u64 = 1024 * 1024 * 1024;
+
+/// How long a remote file is kept, unless configured. *Source: design, "The binary".*
+pub const MEDIA_CACHE_TTL: Duration = Duration::from_secs(24 * 3600);
+
+/// The store takes at least so many files of the largest size: one that is read and one that comes. *Source: ours.*
+pub const MEDIA_CACHE_LEAST_FILES: u64 = 2;
+
+/// How long a browser keeps a file without asking again. *Source: spec notes, section 1.5.*
+pub const MEDIA_BROWSER_CACHE: Duration = Duration::from_secs(24 * 3600);
+
+/// What a client is told to wait when a file finds no room on this server's disk. *Source: ours; a disk is not emptied in a
+/// second.*
+pub const MEDIA_NO_ROOM_RETRY: Duration = Duration::from_secs(10);
+
+/// Longest media type of a remote file that is passed on, in bytes. *Source: ours; what a database column for it holds.*
+pub const MAX_CONTENT_TYPE_BYTES: usize = 255;
+
+/// Longest `Content-Disposition` of a remote file that is read, in bytes. *Source: ours; a name of the greatest length, each
+/// byte written as three, twice.*
+pub const MAX_CONTENT_DISPOSITION_BYTES: usize = 2048;
+
 /// How long "not found" and "too large" are remembered. *Source: ours; long enough for the clients of one room, short enough
 /// for a file that is uploaded late.*
 pub const MEDIA_REFUSAL_TTL: Duration = Duration::from_secs(30);
