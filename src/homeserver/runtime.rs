@@ -94,6 +94,11 @@ impl<D: DirectoryRoutes> HomeserverRuntime<D> {
         Self { files, ..self }
     }
 
+    #[cfg(test)]
+    pub(super) fn files(&self) -> Option<&ThrowAwayFiles> {
+        self.files.as_ref()
+    }
+
     /// Answers one request of `peer`, on a thread of the request pool.
     ///
     /// *Panics:* never; a panic inside is answered 500 and counted. *Blocking:* as long as the lookup takes, which ends by

@@ -35,6 +35,9 @@ impl ThrowAwayFiles {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::homeserver::assemble::assemble_trusting;
+    use crate::homeserver::config::Config;
+    use crate::outbound::TlsRoots;
 
     #[test]
     fn there_is_a_directory_only_where_files_come_and_none_is_named_and_it_ends_with_its_owner() {
@@ -48,5 +51,21 @@ mod tests {
         assert!(!path.exists());
         media.cache_dir = MediaCacheDir::At("elsewhere".into());
         assert!(ThrowAwayFiles::of(&media).unwrap().is_none(), "a place is named");
+    }
+
+    #[test]
+    fn a_homeserver_has_its_directory_until_it_ends() {
+        let certificate = rcgen::generate_simple_self_signed(["them.example".to_owned()]).unwrap().cert.pem();
+        let mut config = Config::without_file();
+        config.media.remote_fetch_enabled = Some(true);
+        config.federation.nameservers = vec!["127.0.0.1:9".parse().unwrap()];
+        let assembled = assemble_trusting(&config, TlsRoots::only(certificate.as_bytes()).unwrap()).unwrap();
+        // Whoever serves it keeps the runtime alone.
+        let runtime = std::sync::Arc::clone(&assembled.runtime);
+        drop(assembled);
+        let path = runtime.files().unwrap().path().to_owned();
+        assert!(path.is_dir());
+        drop(runtime);
+        assert!(!path.exists());
     }
 }
