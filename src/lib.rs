@@ -96,7 +96,7 @@ pub use deadline::{Expired, OutboundDeadline};
 #[cfg(feature = "outbound")]
 pub use portcullis::{Begun, BuildError, Portcullis, PortcullisBuilder, RemoteLookup};
 #[cfg(feature = "outbound")]
-pub use proxy::directory::CallCounts;
+pub use proxy::watch::CallCounts;
 #[cfg(feature = "outbound")]
 pub use proxy::local_view::{AliasAnswer, InvalidPageToken, ListedRoom, LocalView, RoomListPage, RoomListQuery};
 pub use proxy::response_body::{BodyCut, ResponseBody};

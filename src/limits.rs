@@ -254,7 +254,15 @@ pub const UNPROVEN_ORIGINS_PART: usize = 2;
 pub const STANDING_LASTS: Duration = Duration::from_secs(600);
 
 /// Most origins whose standing is remembered. *Source: ours.*
-pub const STANDINGS: u64 = 8192;
+pub const STANDINGS: usize = 8192;
+
+/// A time-out costs an origin its standing only if the call had at least this part of its whole time: one whose turn came
+/// late proves nothing. *Source: ours; a connect attempt may take a third.*
+pub const MEDIA_FAIR_TRIAL_PART: u32 = 4;
+
+/// With less time than this left, nobody asks again for a file whose fetch ran out of time: the followers of a silent
+/// origin would ask it one after the other, each for a moment. *Source: ours; what a handshake and a small file take.*
+pub const MEDIA_TAKEOVER_LEAST: Duration = Duration::from_secs(1);
 
 /// Largest file that is fetched, unless configured. *Source: design, "The binary".*
 pub const MEDIA_MAX_FILE_BYTES: u64 = 50 * 1024 * 1024;
@@ -307,3 +315,7 @@ pub const MAX_BOUNDARY_BYTES: usize = 70;
 /// Threads of the federation worker. They only drive sockets and timers; the second keeps the calls going while the
 /// first parses an answer. *Source: ours.*
 pub const FEDERATION_WORKER_THREADS: usize = 2;
+
+/// Threads of the federation worker that may wait for the disk or parse a large answer. They come and go with the work.
+/// *Source: ours; a disk with more at once gets no faster, and a fetch writes one piece at a time.*
+pub const FEDERATION_WORKER_BLOCKING_THREADS: usize = 16;

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::admission::{Admission, RefusedCounts};
-use crate::proxy::directory::CallCounts;
+use crate::proxy::watch::CallCounts;
 
 /// A snapshot, to be shown as JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

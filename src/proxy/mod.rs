@@ -22,3 +22,5 @@ pub(crate) mod remembered;
 pub(crate) mod response_body;
 #[cfg(feature = "outbound")]
 pub(crate) mod room_alias;
+#[cfg(feature = "outbound")]
+pub(crate) mod watch;
