@@ -99,6 +99,8 @@ pub use portcullis::{Begun, BuildError, Portcullis, PortcullisBuilder, RemoteLoo
 pub use proxy::watch::CallCounts;
 #[cfg(feature = "outbound")]
 pub use proxy::local_view::{AliasAnswer, InvalidPageToken, ListedRoom, LocalView, RoomListPage, RoomListQuery};
+#[cfg(feature = "outbound")]
+pub use proxy::media_store::{StoreOpenError, StoreUsage};
 pub use proxy::response_body::{BodyCut, ResponseBody};
 pub use server_name::{DnsName, Host, InvalidServerName, ServerName};
 #[cfg(feature = "outbound")]

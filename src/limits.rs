@@ -297,6 +297,36 @@ pub const MEDIA_REFUSAL_TTL: Duration = Duration::from_secs(30);
 /// Most such answers remembered. *Source: ours.*
 pub const MEDIA_REFUSALS: u64 = 8192;
 
+/// Largest piece of a media file that is read or written at once, in bytes: what a slow client's answer costs. *Source:
+/// ours; a hundred of these a second already carry 6 MiB/s.*
+pub const MEDIA_CHUNK_BYTES: usize = 64 * 1024;
+
+/// Bytes of a fetched file that wait for the disk at most. *Source: ours; one piece is written while the next arrives.*
+pub const MEDIA_WRITE_BUFFER_BYTES: usize = 2 * MEDIA_CHUNK_BYTES;
+
+/// What a stored file is counted in: a block of the common file systems. *Source: ours.*
+pub const MEDIA_BLOCK_BYTES: u64 = 4096;
+
+/// Room that an unfinished file takes first, in bytes, head and end included. *Source: ours; most thumbnails fit.*
+pub const MEDIA_FIRST_ROOM_BYTES: u64 = 64 * 1024;
+
+/// Most room that an unfinished file takes ahead of its bytes. *Source: ours; a fiftieth of the largest file.*
+pub const MEDIA_ROOM_STEP_BYTES: u64 = 1024 * 1024;
+
+/// Most files stored, whatever their size. Worst case, every one with the longest texts: some 100 MB of memory. *Source:
+/// ours; at the default `cache_size` none counts for less than 16 KiB.*
+pub const MEDIA_STORED_FILES: u64 = 65_536;
+
+/// Longest `Content-Type` that is kept, in bytes; a longer one is as good as none. *Source: ours.*
+pub const MAX_CONTENT_TYPE_BYTES: usize = 255;
+
+/// Longest `Content-Disposition` that is kept, in bytes; a longer one is as good as none. *Source: ours; a name of 255 bytes
+/// with every byte escaped fits.*
+pub const MAX_CONTENT_DISPOSITION_BYTES: usize = 1024;
+
+/// How often files past their time are looked for, at least. *Source: ours.*
+pub const MEDIA_SWEEP_INTERVAL: Duration = Duration::from_secs(60);
+
 /// Largest header block of one part of a multipart answer, in bytes. *Source: ours; two lines are expected.*
 pub const MAX_PART_HEADER_BYTES: usize = 16 * 1024;
 
