@@ -317,13 +317,6 @@ pub const MEDIA_ROOM_STEP_BYTES: u64 = 1024 * 1024;
 /// ours; at the default `cache_size` none counts for less than 16 KiB.*
 pub const MEDIA_STORED_FILES: u64 = 65_536;
 
-/// Longest `Content-Type` that is kept, in bytes; a longer one is as good as none. *Source: ours.*
-pub const MAX_CONTENT_TYPE_BYTES: usize = 255;
-
-/// Longest `Content-Disposition` that is kept, in bytes; a longer one is as good as none. *Source: ours; a name of 255 bytes
-/// with every byte escaped fits.*
-pub const MAX_CONTENT_DISPOSITION_BYTES: usize = 1024;
-
 /// How often files past their time are looked for, at least. *Source: ours.*
 pub const MEDIA_SWEEP_INTERVAL: Duration = Duration::from_secs(60);
 

@@ -2,13 +2,12 @@
 
 use std::io;
 
-use http::Response;
+use http::{HeaderValue, Response};
 
 use super::ask::MediaAsk;
-use super::failure::MediaFailure;
 use super::files::Coming;
+use crate::proxy::answer::ResponseBody;
 use crate::proxy::answer::media::{self, MediaHead, RangeDecision};
-use crate::proxy::answer::{self, ResponseBody};
 use crate::proxy::local_view::LocalMedia;
 use crate::proxy::media_store::{FileKey, FileMeta, StoredFile};
 
@@ -31,8 +30,8 @@ pub(crate) async fn stored(ask: &MediaAsk, key: &FileKey, file: &StoredFile) -> 
     let reader = file.open().await?;
     let (head, length) = (head(ask, file.meta(), key), file.len());
     // A range of a head is the head of the whole.
-    let range = ask.range.as_ref().filter(|_| !ask.head).map(|range| range.as_bytes());
-    let if_range = ask.if_range.as_ref().map(|held| held.as_bytes());
+    let range = ask.range.as_ref().filter(|_| !ask.head).map(HeaderValue::as_bytes);
+    let if_range = ask.if_range.as_ref().map(HeaderValue::as_bytes);
     Ok(match RangeDecision::of(range, if_range, key.etag(), length) {
         RangeDecision::Whole => head.whole(length, reader.into()),
         RangeDecision::Part(part) => head.part(&part, length, reader.range(part.clone()).into()),
@@ -47,20 +46,6 @@ pub(crate) fn local(mut ask: MediaAsk, key: &FileKey, local: LocalMedia) -> Resp
     let meta = FileMeta::new(content_type, None);
     let length = http_body::Body::size_hint(&content).exact();
     head(&ask, &meta, key).growing(length, content)
-}
-
-/// There is no file.
-pub(crate) fn failure(failure: MediaFailure) -> Response<ResponseBody> {
-    match failure {
-        MediaFailure::NotFound => media::not_found(),
-        MediaFailure::NotYetUploaded => media::not_yet_uploaded(),
-        MediaFailure::TooLarge => media::too_large(),
-        MediaFailure::NoThumbnail => media::no_thumbnail(),
-        MediaFailure::TimedOut => media::timed_out(),
-        MediaFailure::Failed => media::failed(),
-        MediaFailure::NoRoom => media::no_room(),
-        MediaFailure::Stopping => answer::stopping(),
-    }
 }
 
 fn head<'a>(ask: &'a MediaAsk, meta: &'a FileMeta, key: &'a FileKey) -> MediaHead<'a> {

@@ -40,10 +40,12 @@ impl RemoteFiles {
     pub(super) async fn fetch(self: Arc<Self>, errand: Errand) {
         let Errand { key, pass, wanted, ticket } = errand;
         let mut cut_short = self.cut_short.clone();
+        // The sender's end means the same: there is no more `Portcullis`.
+        let stopped = async move { drop(cut_short.wait_for(|stop| *stop).await) };
         let landing = tokio::select! {
             biased;
-            // First, so that nothing is started once the stop has come. The sender's end means the same.
-            _ = cut_short.wait_for(|stop| *stop) => Err(MediaFailure::Stopping),
+            // First, so that nothing is started once the stop has come.
+            () = stopped => Err(MediaFailure::Stopping),
             landing = self.bring(&key, pass, wanted, &ticket) => landing,
         };
         if let Err(failure) = &landing {
@@ -58,7 +60,7 @@ impl RemoteFiles {
         let turn = if pass.is_inline() { None } else { Some(self.turn(&pass, &origin, wanted.variant).await?) };
         let mut file = self.call(key, pass, &wanted, &origin, ticket).await?;
         // The slots are free, and those who read may see the end.
-        file.complete();
+        file.complete().await?;
         let kept = file.keep().await;
         drop(turn);
         Ok(kept?)
@@ -172,6 +174,16 @@ fn subject(origin: &Arc<str>, variant: MediaVariant) -> Subject {
     Subject { server: origin.as_ref().to_owned(), route, failed: "media fetch failed" }
 }
 
+fn store_word(fault: StoreFault) -> &'static str {
+    match fault {
+        StoreFault::NoRoom => "no-room",
+        StoreFault::TooLarge => "too-large",
+        StoreFault::DiskFull => "disk-full",
+        StoreFault::Io => "io",
+        StoreFault::Incomplete => "incomplete",
+    }
+}
+
 impl Obstacle {
     fn ended(self, failure: MediaFailure) -> Ended {
         match (self, failure) {
@@ -200,7 +212,7 @@ impl Obstacle {
     fn why(self) -> Why {
         let (phase, reason) = match self {
             Self::Deadline => ("call", "deadline"),
-            Self::Store(fault) => ("store", fault.as_label()),
+            Self::Store(fault) => ("store", store_word(fault)),
             Self::Call(MediaCallError::Call(error)) => (error.phase.as_label(), error.as_label()),
             Self::Call(MediaCallError::NotFound) => ("answer", "not-found"),
             Self::Call(MediaCallError::NotYetUploaded) => ("answer", "not-yet-uploaded"),

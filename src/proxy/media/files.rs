@@ -205,11 +205,16 @@ async fn wait(seat: &mut Place, needed: Needed) -> Landing<Arrived<Coming, Store
 
 /// The store sweeps itself when files are kept; this is for the time when none are.
 async fn sweep_now_and_then(store: MediaStore, mut cut_short: watch::Receiver<bool>) {
-    loop {
-        tokio::select! {
-            _ = cut_short.wait_for(|stop| *stop) => return,
-            () = tokio::time::sleep(MEDIA_SWEEP_INTERVAL) => store.sweep().await,
+    let stopped = async move { drop(cut_short.wait_for(|stop| *stop).await) };
+    let sweeps = async move {
+        loop {
+            tokio::time::sleep(MEDIA_SWEEP_INTERVAL).await;
+            store.sweep().await;
         }
+    };
+    tokio::select! {
+        () = stopped => {}
+        () = sweeps => {}
     }
 }
 

@@ -76,10 +76,8 @@ impl<K: Clone + Eq + Hash, H: Clone, L: Clone, P> Flights<K, H, L, P> {
         if let Some(flight) = under_way.get(key) {
             return Boarded::Follow(Seat::aboard(flight));
         }
-        let flight = Arc::new(Flight {
-            news: watch::Sender::new(News::UnderWay),
-            riders: Mutex::new(Some(Vec::new())),
-        });
+        let flight =
+            Arc::new(Flight { news: watch::Sender::new(News::UnderWay), riders: Mutex::new(Some(Vec::new())) });
         under_way.insert(key.clone(), Arc::clone(&flight));
         drop(under_way);
         let seat = Seat::aboard(&flight);

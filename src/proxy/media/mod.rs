@@ -22,7 +22,7 @@ pub(crate) mod ask;
 pub(crate) mod failure;
 mod fetch;
 pub(crate) mod files;
-mod flights;
+pub(crate) mod flights;
 mod refused;
 mod standing;
 mod turns;

@@ -45,7 +45,11 @@ impl Turns {
     /// Waits for a turn at `origin`. The place in the queue is taken when this is called, not when it is first polled.
     ///
     /// *Cancel safety:* dropping the future leaves no trace; a turn given in this moment goes to the next.
-    pub(crate) fn turn(self: &Arc<Self>, client: ClientKey, origin: Arc<str>) -> impl Future<Output = Turn> + Send + use<> {
+    pub(crate) fn turn(
+        self: &Arc<Self>,
+        client: ClientKey,
+        origin: Arc<str>,
+    ) -> impl Future<Output = Turn> + Send + use<> {
         let (wake, woken) = oneshot::channel();
         let rank = self.settle(|state| state.queue.join(client, origin, wake));
         let place = Place { turns: Arc::clone(self), rank };
