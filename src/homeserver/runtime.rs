@@ -166,6 +166,8 @@ impl DirectoryRoutes for Portcullis {
         Self::begin(self, local, peer, request).map(|begun| match begun {
             Begun::Answer(answer) => DirectoryStep::Answer(answer),
             Begun::Call(lookup) => DirectoryStep::Call(lookup),
+            // Not made before the listener sends answers that no thread waits for: the switch is off here.
+            Begun::Media(_) => DirectoryStep::Answer(answer::homeserver::busy()),
         })
     }
 

@@ -145,6 +145,7 @@ mod lookups {
     use http::HeaderValue;
     use http::header::ACCESS_CONTROL_MAX_AGE;
 
+    use super::media;
     use crate::proxy::denied::Denied;
     use crate::proxy::directory::{Found, LookupFailure, LookupKind};
     use crate::proxy::local_view::{AliasAnswer, RoomListPage};
@@ -171,6 +172,9 @@ mod lookups {
                 }
                 Self::NoSuchAlias => no_such_alias(),
                 Self::Refused(refusal) => refusal.into_response(),
+                Self::MediaRefused(refusal) => media::media_refused(refusal),
+                Self::NoMedia(failure) => media::failure(failure),
+                Self::LegacyMedia => media::legacy_is_off(),
                 Self::Stopping => stopping(),
             }
         }

@@ -1,24 +1,39 @@
 //! [`ResponseBody`]: what follows the head of an answer.
 
+use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use bytes::Bytes;
-use http_body::Frame;
+use bytes::{Buf as _, Bytes};
+use http_body::{Body, Frame, SizeHint};
 
-/// The body of an answer, for an asynchronous server to stream and for a synchronous one to take whole.
+#[cfg(feature = "outbound")]
+use crate::proxy::media_store::FileReader;
+
+/// The body of an answer: bytes that are there, or a file of another server, of which more may still come.
 ///
-/// A hyper or axum server hands it on as it is. Elsewhere, [`ResponseBody::into_bytes`].
-#[derive(Debug, Default)]
+/// A hyper or axum server hands it on as it is, whichever it is; a file is read as fast as its client takes it, 64 KiB in
+/// memory at most. A synchronous server writes out [`ResponseBody::into_reader`].
+#[derive(Debug)]
 pub struct ResponseBody {
-    bytes: Option<Bytes>,
+    kind: Kind,
+}
+
+#[derive(Debug)]
+enum Kind {
+    /// Empty once they were read.
+    Bytes(Bytes),
+    #[cfg(feature = "outbound")]
+    File(FileReader),
 }
 
 impl ResponseBody {
-    /// The whole body: ready at once, nothing is waited for. Empty if it was read already.
+    /// The whole body, if it is one of bytes: ready at once, nothing is waited for. Empty if it was read already, and empty
+    /// for a file ([`ResponseBody::is_file`]); that is read by [`ResponseBody::into_reader`] or as an
+    /// [`http_body::Body`].
     ///
-    /// Answers carry no `Content-Length`; the server that writes them adds the length of these bytes, and leaves the
-    /// bytes out where the request was `HEAD`. *Panics:* never. *Blocking:* no.
+    /// Answers carry no `Content-Length` but for files whose length is known; the server that writes them adds the length of
+    /// these bytes, and leaves the bytes out where the request was `HEAD`. *Panics:* never. *Blocking:* no.
     ///
     /// ```
     /// use std::time::Duration;
@@ -30,7 +45,62 @@ impl ResponseBody {
     /// ```
     #[must_use]
     pub fn into_bytes(self) -> Bytes {
-        self.bytes.unwrap_or_default()
+        match self.kind {
+            Kind::Bytes(bytes) => bytes,
+            #[cfg(feature = "outbound")]
+            Kind::File(_) => Bytes::new(),
+        }
+    }
+
+    /// Whether it is a file: not in memory, and perhaps still on its way.
+    #[must_use]
+    pub fn is_file(&self) -> bool {
+        match self.kind {
+            Kind::Bytes(_) => false,
+            #[cfg(feature = "outbound")]
+            Kind::File(_) => true,
+        }
+    }
+
+    /// The body for a synchronous server, bytes or a file.
+    ///
+    /// *Blocking:* each read of a file waits for the disk, and for the other server while the file is still on its way: until
+    /// the deadline of its fetch at the longest. *Errors:* of `read`: an `UnexpectedEof` around [`BodyCut`], after which the
+    /// connection has to be ended; others are the disk's. *Panics:* never.
+    ///
+    /// ```
+    /// use std::io::Read as _;
+    /// use std::time::Duration;
+    /// use portcullis::Refusal;
+    ///
+    /// let answer = Refusal::GlobalCap { retry_after: Duration::from_secs(1) }.into_response();
+    /// let mut body = String::new();
+    /// answer.into_body().into_reader().read_to_string(&mut body).unwrap();
+    /// assert!(body.starts_with(r#"{"errcode":"M_LIMIT_EXCEEDED""#));
+    /// ```
+    pub fn into_reader(self) -> impl io::Read + Send + 'static {
+        match self.kind {
+            Kind::Bytes(bytes) => Reader::Bytes(bytes.reader()),
+            #[cfg(feature = "outbound")]
+            Kind::File(file) => Reader::File(file.into_blocking()),
+        }
+    }
+}
+
+/// Reads a body.
+enum Reader {
+    Bytes(bytes::buf::Reader<Bytes>),
+    #[cfg(feature = "outbound")]
+    File(crate::proxy::media_store::BlockingFileReader),
+}
+
+impl io::Read for Reader {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Bytes(bytes) => bytes.read(buffer),
+            #[cfg(feature = "outbound")]
+            Self::File(file) => file.read(buffer),
+        }
     }
 }
 
@@ -39,25 +109,56 @@ impl ResponseBody {
 #[error("the body is cut short")]
 pub struct BodyCut;
 
-impl From<Bytes> for ResponseBody {
-    fn from(bytes: Bytes) -> Self {
-        Self { bytes: (!bytes.is_empty()).then_some(bytes) }
+impl Default for ResponseBody {
+    /// No bytes.
+    fn default() -> Self {
+        Self::from(Bytes::new())
     }
 }
 
-impl http_body::Body for ResponseBody {
+impl From<Bytes> for ResponseBody {
+    fn from(bytes: Bytes) -> Self {
+        Self { kind: Kind::Bytes(bytes) }
+    }
+}
+
+#[cfg(feature = "outbound")]
+impl From<FileReader> for ResponseBody {
+    fn from(file: FileReader) -> Self {
+        Self { kind: Kind::File(file) }
+    }
+}
+
+impl Body for ResponseBody {
     type Data = Bytes;
     type Error = BodyCut;
 
-    fn poll_frame(mut self: Pin<&mut Self>, _context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyCut>>> {
-        Poll::Ready(self.bytes.take().map(|bytes| Ok(Frame::data(bytes))))
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        #[cfg_attr(not(feature = "outbound"), expect(unused_variables, reason = "bytes are there"))]
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyCut>>> {
+        match &mut self.kind {
+            Kind::Bytes(bytes) if bytes.is_empty() => Poll::Ready(None),
+            Kind::Bytes(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
+            #[cfg(feature = "outbound")]
+            Kind::File(file) => Pin::new(file).poll_frame(context),
+        }
     }
 
     fn is_end_stream(&self) -> bool {
-        self.bytes.is_none()
+        match &self.kind {
+            Kind::Bytes(bytes) => bytes.is_empty(),
+            #[cfg(feature = "outbound")]
+            Kind::File(file) => file.is_end_stream(),
+        }
     }
 
-    fn size_hint(&self) -> http_body::SizeHint {
-        http_body::SizeHint::with_exact(self.bytes.as_ref().map_or(0, |bytes| u64::try_from(bytes.len()).unwrap_or(0)))
+    fn size_hint(&self) -> SizeHint {
+        match &self.kind {
+            Kind::Bytes(bytes) => SizeHint::with_exact(u64::try_from(bytes.len()).unwrap_or(0)),
+            #[cfg(feature = "outbound")]
+            Kind::File(file) => file.size_hint(),
+        }
     }
 }

@@ -34,9 +34,24 @@ pub(crate) use self::conditional::is_unchanged;
 pub(crate) use self::content_type::thumbnail_type_is_one;
 pub(crate) use self::head::{MediaHead, range_not_satisfiable};
 pub(crate) use self::range::RangeDecision;
-use super::{NO_SUCH_FILE, ResponseBody, error, limit_exceeded};
+use super::{NO_SUCH_FILE, ResponseBody, error, limit_exceeded, stopping};
 use crate::admission::Refusal;
 use crate::limits::MEDIA_NO_ROOM_RETRY;
+use crate::proxy::media::failure::MediaFailure;
+
+/// There is no file.
+pub(crate) fn failure(failure: MediaFailure) -> Response<ResponseBody> {
+    match failure {
+        MediaFailure::NotFound => not_found(),
+        MediaFailure::NotYetUploaded => not_yet_uploaded(),
+        MediaFailure::TooLarge => too_large(),
+        MediaFailure::NoThumbnail => no_thumbnail(),
+        MediaFailure::TimedOut => timed_out(),
+        MediaFailure::Failed => failed(),
+        MediaFailure::NoRoom => no_room(),
+        MediaFailure::Stopping => stopping(),
+    }
+}
 
 /// The file's server has no such file, or it is not to be fetched: the one is not told from the other.
 pub(crate) fn not_found() -> Response<ResponseBody> {

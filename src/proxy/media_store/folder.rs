@@ -1,0 +1,239 @@
+//! [`Folder`]: where the files lie and what they are called. Only what is named like ours is ever touched.
+
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::error::StoreOpenError;
+use super::key::{FileKey, is_hex};
+use crate::sync::Arc;
+
+const LOCK: &str = "lock";
+const PART: &str = "part";
+const WHOLE: &str = "media";
+const SUFFIX_BYTES: usize = 16;
+const SHARD_BYTES: usize = 2;
+
+/// The name of one file: its key, and a random number for the fetch that brought it. No two fetches share a name.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct FileName(Arc<str>);
+
+/// How far a file is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// Being written; worthless after a restart.
+    Part,
+    /// Whole.
+    Whole,
+}
+
+/// A folder that this process alone uses, as long as this lives.
+#[derive(Debug)]
+pub(super) struct Folder {
+    root: PathBuf,
+    _lock: File,
+}
+
+impl FileName {
+    /// A name that no file has.
+    pub(super) fn fresh(key: &FileKey) -> Self {
+        Self(format!("{}-{:016x}", key.name(), rand::random::<u64>()).into())
+    }
+
+    /// The name of `file_name`, if it is one of ours.
+    pub(super) fn parse(file_name: &str) -> Option<(Self, Stage)> {
+        let (name, extension) = file_name.split_once('.')?;
+        let stage = match extension {
+            PART => Stage::Part,
+            WHOLE => Stage::Whole,
+            _ => return None,
+        };
+        let (key, suffix) = name.split_once('-')?;
+        let ours = is_hex(key, FileKey::NAME_BYTES) && is_hex(suffix, SUFFIX_BYTES);
+        ours.then(|| (Self(name.into()), stage))
+    }
+
+    /// Whether it is a name for the file of `key`.
+    pub(super) fn is_for(&self, key: &FileKey) -> bool {
+        self.0.split_once('-').is_some_and(|(name, _)| name == key.name())
+    }
+
+    fn shard(&self) -> &str {
+        self.0.get(..SHARD_BYTES).unwrap_or_default()
+    }
+}
+
+impl Folder {
+    /// Makes `root` if it is not there, checks that nobody else can write there, and locks it. *Blocking:* yes.
+    pub(super) fn open(root: &Path) -> Result<Self, StoreOpenError> {
+        let touched = |path: &Path, source| StoreOpenError::Io { path: path.to_owned(), source };
+        if let Err(error) = private().recursive(true).create(root)
+            && !root.exists()
+        {
+            return Err(touched(root, error));
+        }
+        let found = fs::symlink_metadata(root).map_err(|error| touched(root, error))?;
+        if found.is_symlink() {
+            return Err(StoreOpenError::Symlink(root.to_owned()));
+        }
+        if !found.is_dir() {
+            return Err(StoreOpenError::NotADirectory(root.to_owned()));
+        }
+        owner::check(root, &found)?;
+        let at = root.join(LOCK);
+        let lock = OpenOptions::new().create(true).truncate(false).write(true).open(&at);
+        let lock = lock.map_err(|error| touched(&at, error))?;
+        match lock.try_lock() {
+            Ok(()) => Ok(Self { root: root.to_owned(), _lock: lock }),
+            Err(TryLockError::WouldBlock) => Err(StoreOpenError::InUse(root.to_owned())),
+            Err(TryLockError::Error(error)) => Err(touched(&at, error)),
+        }
+    }
+
+    /// The folder itself.
+    pub(super) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Where the file `name` is.
+    pub(super) fn path(&self, name: &FileName, stage: Stage) -> PathBuf {
+        let extension = match stage {
+            Stage::Part => PART,
+            Stage::Whole => WHOLE,
+        };
+        self.root.join(name.shard()).join(format!("{}.{extension}", name.0))
+    }
+
+    /// A new file, for reading and writing, that nobody else can open. *Blocking:* yes.
+    pub(super) fn create(&self, name: &FileName) -> io::Result<File> {
+        let shard = self.root.join(name.shard());
+        match private().create(&shard) {
+            Ok(()) => sync_folder(&self.root)?,
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+        owner::only(OpenOptions::new().read(true).write(true).create_new(true)).open(self.path(name, Stage::Part))
+    }
+
+    /// The whole file `name`. *Blocking:* yes.
+    pub(super) fn open_whole(&self, name: &FileName) -> io::Result<File> {
+        File::open(self.path(name, Stage::Whole))
+    }
+
+    /// Turns a part, whose bytes have reached the disk, into a whole file for good. *Blocking:* yes.
+    pub(super) fn finish(&self, name: &FileName) -> io::Result<()> {
+        fs::rename(self.path(name, Stage::Part), self.path(name, Stage::Whole))?;
+        sync_folder(&self.root.join(name.shard()))
+    }
+
+    /// Deletes a file, if it is there. *Blocking:* yes.
+    pub(super) fn delete(&self, name: &FileName, stage: Stage) {
+        let path = self.path(name, stage);
+        if let Err(error) = fs::remove_file(&path)
+            && error.kind() != io::ErrorKind::NotFound
+        {
+            tracing::warn!(target: "portcullis::media", path = %path.display(), %error, "a stored file cannot be deleted");
+        }
+    }
+
+    /// Whether `entry` of the folder is the lock.
+    pub(super) fn is_lock(file_name: &str) -> bool {
+        file_name == LOCK
+    }
+
+    /// Whether `entry` of the folder is one that files of ours lie in.
+    pub(super) fn is_shard(file_name: &str) -> bool {
+        is_hex(file_name, SHARD_BYTES)
+    }
+}
+
+#[cfg(unix)]
+fn private() -> DirBuilder {
+    use std::os::unix::fs::DirBuilderExt as _;
+
+    let mut builder = DirBuilder::new();
+    builder.mode(0o700);
+    builder
+}
+
+#[cfg(not(unix))]
+fn private() -> DirBuilder {
+    DirBuilder::new()
+}
+
+/// Makes the names in `folder` last. *Blocking:* yes.
+#[cfg(unix)]
+fn sync_folder(folder: &Path) -> io::Result<()> {
+    File::open(folder)?.sync_all()
+}
+
+/// A folder cannot be opened as a file here; the file system's journal has to do.
+#[cfg(not(unix))]
+fn sync_folder(_folder: &Path) -> io::Result<()> {
+    Ok(())
+}
+
+#[cfg(unix)]
+mod owner {
+    use std::fs::{self, Metadata, OpenOptions, Permissions};
+    use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
+    use std::path::Path;
+
+    use super::StoreOpenError;
+    use crate::proxy::media_store::key::hex;
+
+    const OTHERS_WRITE: u32 = 0o022;
+
+    /// Whether only the user of this process can put files there.
+    pub(super) fn check(root: &Path, found: &Metadata) -> Result<(), StoreOpenError> {
+        if found.mode() & OTHERS_WRITE != 0 {
+            return Err(StoreOpenError::WritableByOthers(root.to_owned()));
+        }
+        // A file of ours has our user: the system says who that is, and that we can write there.
+        let probe = root.join(format!("probe-{}", hex(&rand::random::<[u8; 16]>())));
+        let touched = |source| StoreOpenError::Io { path: root.to_owned(), source };
+        let file = only(OpenOptions::new().write(true).create_new(true)).open(&probe).map_err(touched)?;
+        let owner = file.metadata().map(|probe| probe.uid());
+        fs::remove_file(&probe).map_err(touched)?;
+        if owner.map_err(touched)? == found.uid() { Ok(()) } else { Err(StoreOpenError::NotOurs(root.to_owned())) }
+    }
+
+    /// Makes a new file readable and writable for its owner alone.
+    pub(super) fn only(options: &mut OpenOptions) -> &mut OpenOptions {
+        options.mode(0o600)
+    }
+
+    /// Makes a folder of ours one that nobody else can look into, should it not be.
+    pub(in super::super) fn close(folder: &Path, found: &Metadata) -> std::io::Result<()> {
+        if found.mode() & 0o777 == 0o700 {
+            return Ok(());
+        }
+        fs::set_permissions(folder, Permissions::from_mode(0o700))
+    }
+}
+
+#[cfg(not(unix))]
+mod owner {
+    use std::fs::{Metadata, OpenOptions};
+    use std::path::Path;
+
+    use super::StoreOpenError;
+
+    /// Who may write where is not for this process to know here.
+    pub(super) fn check(_root: &Path, _found: &Metadata) -> Result<(), StoreOpenError> {
+        Ok(())
+    }
+
+    pub(super) fn only(options: &mut OpenOptions) -> &mut OpenOptions {
+        options
+    }
+
+    pub(in super::super) fn close(_folder: &Path, _found: &Metadata) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Makes a folder of ours one that nobody else can look into, should it not be. *Blocking:* yes.
+pub(super) fn close_to_others(folder: &Path, found: &fs::Metadata) -> io::Result<()> {
+    owner::close(folder, found)
+}

@@ -1,0 +1,196 @@
+//! [`MediaStore`]: the door to the stored files.
+
+use std::fmt;
+use std::fs::File;
+use std::io;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, SystemTime};
+
+use tokio::runtime::Handle;
+use tokio::time::Instant;
+
+use super::disk::write_all_at;
+use super::error::{StoreFault, StoreOpenError};
+use super::folder::{Folder, Stage};
+use super::index::{Index, Why};
+use super::key::FileKey;
+use super::meta::FileMeta;
+use super::rebuild::rebuild;
+use super::stored::StoredFile;
+use super::unfinished::Unfinished;
+use super::usage::StoreUsage;
+use crate::limits::{MEDIA_FIRST_ROOM_BYTES, MEDIA_SWEEP_INTERVAL};
+use crate::sync::{Arc, Mutex};
+
+/// Files of other servers, on disk. A clone is the same store.
+///
+/// Always: finished and unfinished files together take at most the bytes it was given, whatever order things happen in
+/// (`no_order_of_operations_passes_the_bound`). Never: a file is given out that is not whole (`a_torn_file_is_never_served`).
+#[derive(Clone)]
+pub(crate) struct MediaStore {
+    shared: Arc<Shared>,
+}
+
+/// Where files are stored, how many, and for how long.
+#[derive(Clone, Debug)]
+pub(crate) struct StoreBounds {
+    /// The folder. Made if it is not there; used by one process at a time.
+    pub(crate) dir: PathBuf,
+    /// Most bytes of finished and unfinished files together.
+    pub(crate) bytes: u64,
+    /// How long a file is given out.
+    pub(crate) time_to_live: Duration,
+    /// Largest file, in bytes.
+    pub(crate) max_file: u64,
+}
+
+/// What the store, its files and their writers share.
+pub(super) struct Shared {
+    pub(super) folder: Folder,
+    pub(super) index: Arc<Index>,
+    pub(super) bounds: StoreBounds,
+    disk_is_full: AtomicBool,
+    swept_at: Mutex<Instant>,
+    /// What a full disk looks like from here.
+    #[cfg(test)]
+    pub(super) write_fails: Mutex<Option<io::ErrorKind>>,
+}
+
+/// Longest time to live: a clock can be asked about the end of it.
+const LONGEST: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
+
+impl MediaStore {
+    /// Opens the store, makes its folder if need be, and finds again what an earlier process stored there.
+    ///
+    /// *Errors:* [`StoreOpenError`]. *Panics:* never. *Blocking:* yes, some 20 µs for each stored file.
+    pub(crate) fn open(mut bounds: StoreBounds) -> Result<Self, StoreOpenError> {
+        bounds.time_to_live = bounds.time_to_live.min(LONGEST);
+        let index = Index::new(bounds.bytes);
+        // The head and the end of a file are less than the first room.
+        if bounds.max_file.saturating_add(MEDIA_FIRST_ROOM_BYTES) > bounds.bytes {
+            return Err(StoreOpenError::TooSmall { bytes: bounds.bytes, max_file: bounds.max_file });
+        }
+        let folder = Folder::open(&bounds.dir)?;
+        rebuild(&folder, &index, &bounds, SystemTime::now())?;
+        let shared = Shared {
+            folder,
+            index: Arc::new(index),
+            bounds,
+            disk_is_full: AtomicBool::new(false),
+            swept_at: Mutex::new(Instant::now()),
+            #[cfg(test)]
+            write_fails: Mutex::default(),
+        };
+        shared.delete_doomed();
+        Ok(Self { shared: Arc::new(shared) })
+    }
+
+    /// The file of `key`, if it is stored and its time is not over. *Blocking:* no; it asks no disk.
+    pub(crate) fn find(&self, key: &FileKey) -> Option<StoredFile> {
+        self.shared.index.find(key).map(|entry| StoredFile::new(Arc::clone(&self.shared), entry))
+    }
+
+    /// Begins a file.
+    ///
+    /// *Errors:* [`StoreFault`]. *Cancel safety:* dropping the future leaves nothing behind. *Blocking:* no.
+    pub(crate) async fn begin(&self, key: FileKey, meta: FileMeta) -> Result<Unfinished, StoreFault> {
+        Unfinished::begin(Arc::clone(&self.shared), key, meta).await
+    }
+
+    /// Deletes the files whose time is over. Done along with keeping a file too, once a minute at most; who keeps none for
+    /// long calls this.
+    ///
+    /// *Cancel safety:* it goes on without its caller. *Blocking:* no.
+    pub(crate) async fn sweep(&self) {
+        let shared = Arc::clone(&self.shared);
+        let now = Instant::now();
+        let _ = off_thread(move || shared.sweep(now)).await;
+    }
+
+    /// What the store holds. *Blocking:* no.
+    pub(crate) fn usage(&self) -> StoreUsage {
+        self.shared.index.usage()
+    }
+}
+
+impl Shared {
+    /// Deletes what the index no longer holds. *Blocking:* yes.
+    pub(super) fn delete_doomed(&self) {
+        for name in self.index.take_doomed() {
+            self.folder.delete(&name, Stage::Whole);
+        }
+    }
+
+    /// Deletes the files whose time is over at `now`. *Blocking:* yes.
+    pub(super) fn sweep(&self, now: Instant) {
+        *self.swept_at.lock() = now;
+        for entry in self.index.expired(now) {
+            self.index.forget(&entry, Why::Expired);
+        }
+        self.delete_doomed();
+    }
+
+    /// The same, if it was not done lately. *Blocking:* yes.
+    pub(super) fn sweep_if_due(&self, now: Instant) {
+        let due = now.saturating_duration_since(*self.swept_at.lock()) >= MEDIA_SWEEP_INTERVAL;
+        if due {
+            self.sweep(now);
+        }
+    }
+
+    /// Writes all of `bytes`. *Blocking:* yes.
+    pub(super) fn write(&self, file: &File, bytes: &[u8], at: u64) -> io::Result<()> {
+        #[cfg(test)]
+        if let Some(kind) = *self.write_fails.lock() {
+            return Err(kind.into());
+        }
+        write_all_at(file, bytes, at)
+    }
+
+    /// The fault behind `error`, reported once for each time the disk becomes full.
+    pub(super) fn fault(&self, error: &io::Error) -> StoreFault {
+        let dir = self.bounds.dir.display();
+        let fault = StoreFault::from(error.kind());
+        match fault {
+            StoreFault::DiskFull if self.disk_is_full.swap(true, Ordering::Relaxed) => {}
+            StoreFault::DiskFull => {
+                tracing::warn!(target: "portcullis::media", %dir, %error, "the disk of the media store is full; remote media is not fetched");
+            }
+            _ => tracing::debug!(target: "portcullis::media", %dir, %error, "a media file cannot be stored"),
+        }
+        fault
+    }
+
+    /// A file was kept: the disk takes bytes.
+    pub(super) fn kept(&self) {
+        if self.disk_is_full.swap(false, Ordering::Relaxed) {
+            tracing::info!(target: "portcullis::media", dir = %self.bounds.dir.display(), "the disk of the media store takes files again");
+        }
+    }
+}
+
+impl fmt::Debug for MediaStore {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("MediaStore").field("bounds", &self.shared.bounds).finish_non_exhaustive()
+    }
+}
+
+/// Runs `work`, which asks the disk, where it holds nobody up: on a thread for such work of the runtime that asks. Without a
+/// runtime there is only the thread that asks.
+///
+/// It runs to its end also if the future is dropped. *Errors:* it did not run, because the runtime goes away.
+pub(super) async fn off_thread<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, tokio::task::JoinError> {
+    match Handle::try_current() {
+        Ok(runtime) => runtime.spawn_blocking(work).await,
+        Err(_) => Ok(work()),
+    }
+}
+
+/// `time` as a file says it.
+pub(super) fn millis(time: SystemTime) -> u64 {
+    let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}

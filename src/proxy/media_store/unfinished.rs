@@ -1,0 +1,294 @@
+//! [`Unfinished`]: a file that is being fetched, and the end of the store that is written to.
+
+use std::fs::File;
+use std::io;
+use std::time::SystemTime;
+
+use bytes::{Buf as _, Bytes};
+use tokio::runtime::Handle;
+use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
+
+use super::disk::to_u64;
+use super::error::StoreFault;
+use super::folder::{FileName, Stage};
+use super::format::{END_BYTES, Head};
+use super::index::{Index, Room};
+use super::key::FileKey;
+use super::meta::FileMeta;
+use super::progress::Progress;
+use super::reader::FileReader;
+use super::readers::Readers;
+use super::store::{Shared, millis, off_thread};
+use super::stored::{Entry, StoredFile};
+use crate::limits::{MEDIA_CHUNK_BYTES, MEDIA_FIRST_ROOM_BYTES, MEDIA_ROOM_STEP_BYTES, MEDIA_WRITE_BUFFER_BYTES};
+use crate::sync::{Arc, Mutex};
+
+/// A file that is being fetched.
+///
+/// Dropped before it is kept, it is deleted; its readers get [`BodyCut`](crate::proxy::response_body::BodyCut), unless it was
+/// complete: then they read on to its end.
+///
+/// Always: [`MEDIA_WRITE_BUFFER_BYTES`] of it are in memory at most.
+#[must_use = "dropping it deletes the file"]
+pub(crate) struct Unfinished {
+    key: FileKey,
+    meta: FileMeta,
+    head: Head,
+    part: Part,
+    growing: Arc<Growing>,
+    accepted: u64,
+    complete: bool,
+}
+
+/// A file on disk that is deleted unless it is kept.
+struct Part {
+    shared: Arc<Shared>,
+    name: FileName,
+    file: Arc<File>,
+    /// `None` once it is kept.
+    room: Option<Room>,
+}
+
+/// What the writer and the thread that asks the disk share.
+struct Growing {
+    shared: Arc<Shared>,
+    file: Arc<File>,
+    data_at: u64,
+    waiting: Mutex<Waiting>,
+    /// One waits at most: whoever writes.
+    moved: Notify,
+    progress: watch::Sender<Progress>,
+}
+
+/// Bytes that wait for the disk.
+#[derive(Default)]
+struct Waiting {
+    bytes: Vec<u8>,
+    writing: bool,
+    fault: Option<StoreFault>,
+}
+
+/// Half of the buffer waits while the other half is written.
+const HALF_BYTES: usize = MEDIA_WRITE_BUFFER_BYTES / 2;
+const _: () = assert!(HALF_BYTES <= MEDIA_CHUNK_BYTES, "a piece that is written is no larger than any other");
+
+impl Unfinished {
+    /// Makes the file and writes its head.
+    pub(super) async fn begin(shared: Arc<Shared>, key: FileKey, meta: FileMeta) -> Result<Self, StoreFault> {
+        let meta = meta.bounded();
+        let head = Head::new(&key, &meta).map_err(|error| shared.fault(&error))?;
+        let room = Index::room(&shared.index, first_room(&shared, &head))?;
+        let name = FileName::fresh(&key);
+        let (writer, head_bytes) = (Arc::clone(&shared), head.bytes().to_vec());
+        let created = off_thread(move || {
+            writer.delete_doomed();
+            let created = writer.folder.create(&name);
+            let file = Arc::new(created.map_err(|error| writer.fault(&error))?);
+            // From here on it is deleted, should nobody be there any more to take it.
+            let part = Part { shared: Arc::clone(&writer), name, file, room: Some(room) };
+            writer.write(&part.file, &head_bytes, 0).map_err(|error| writer.fault(&error))?;
+            Ok(part)
+        });
+        let part = created.await.unwrap_or(Err(StoreFault::Io))?;
+        let growing = Arc::new(Growing {
+            shared,
+            file: Arc::clone(&part.file),
+            data_at: head.length(),
+            waiting: Mutex::default(),
+            moved: Notify::new(),
+            progress: watch::Sender::new(Progress::Growing(0)),
+        });
+        Ok(Self { key, meta, head, part, growing, accepted: 0, complete: false })
+    }
+
+    /// A reader from the first byte on, whenever it comes.
+    pub(crate) fn reader(&self) -> FileReader {
+        self.readers().reader()
+    }
+
+    /// Makes such readers where the writer is not at hand.
+    pub(crate) fn readers(&self) -> Readers {
+        Readers::new(Arc::clone(&self.part.file), self.head.length(), self.growing.progress.subscribe())
+    }
+
+    /// What the other server said about the file.
+    pub(crate) fn meta(&self) -> &FileMeta {
+        &self.meta
+    }
+
+    /// Takes the next bytes. Readers see them as soon as the disk has them; returns earlier, once they fit into the buffer.
+    ///
+    /// *Errors:* [`StoreFault`], also that of earlier bytes; the file is lost then. *Cancel safety:* none, some of the bytes may
+    /// have been taken; drop it. *Blocking:* no.
+    pub(crate) async fn write(&mut self, mut bytes: Bytes) -> Result<(), StoreFault> {
+        let wanted = self.accepted.saturating_add(to_u64(bytes.len()));
+        if wanted > self.part.shared.bounds.max_file {
+            return Err(StoreFault::TooLarge);
+        }
+        self.make_room(wanted)?;
+        while !bytes.is_empty() {
+            let taken = self.growing.take_some(&bytes)?;
+            if taken == 0 {
+                self.growing.moved.notified().await;
+            }
+            bytes.advance(taken);
+            self.accepted += to_u64(taken);
+        }
+        Ok(())
+    }
+
+    /// All bytes were written, and the other server's answer was whole: readers may end now. It still has to be kept.
+    ///
+    /// *Errors:* [`StoreFault`] of the last bytes. *Cancel safety:* it can be called again. *Blocking:* no.
+    pub(crate) async fn complete(&mut self) -> Result<(), StoreFault> {
+        while !self.growing.is_idle()? {
+            self.growing.moved.notified().await;
+        }
+        self.growing.advance(Progress::Whole(self.accepted));
+        self.complete = true;
+        Ok(())
+    }
+
+    /// Makes it a stored file, for good: it survives a crash from here on.
+    ///
+    /// *Errors:* [`StoreFault`]; the file is deleted then, and readers of a complete one read on. *Cancel safety:* it goes on
+    /// without its caller. *Blocking:* no.
+    pub(crate) async fn keep(self) -> Result<StoredFile, StoreFault> {
+        if !self.complete {
+            return Err(StoreFault::Incomplete);
+        }
+        let now = Instant::now();
+        off_thread(move || self.keep_here(now)).await.unwrap_or(Err(StoreFault::Io))
+    }
+
+    fn keep_here(mut self, now: Instant) -> Result<StoredFile, StoreFault> {
+        let shared = Arc::clone(&self.part.shared);
+        let (end, extent) = self.head.end(self.accepted, millis(SystemTime::now()));
+        let kept = || -> io::Result<()> {
+            shared.write(&self.part.file, &end, self.head.length() + self.accepted)?;
+            self.part.file.sync_all()?;
+            shared.folder.finish(&self.part.name)
+        };
+        kept().map_err(|error| shared.fault(&error))?;
+        let entry = Arc::new(Entry {
+            key: self.key.clone(),
+            name: self.part.name.clone(),
+            meta: self.meta.clone(),
+            extent,
+            expires_at: now + shared.bounds.time_to_live,
+        });
+        if let Some(room) = self.part.room.take() {
+            shared.index.admit(Arc::clone(&entry), room);
+        }
+        shared.kept();
+        shared.delete_doomed();
+        shared.sweep_if_due(now);
+        Ok(StoredFile::new(shared, entry))
+    }
+
+    fn make_room(&mut self, wanted: u64) -> Result<(), StoreFault> {
+        let around = self.head.length() + to_u64(END_BYTES);
+        let needed = wanted + around;
+        let Some(room) = self.part.room.as_mut().filter(|room| room.bytes() < needed) else { return Ok(()) };
+        let ahead = needed.clamp(MEDIA_FIRST_ROOM_BYTES, MEDIA_ROOM_STEP_BYTES);
+        let at_most = self.part.shared.bounds.max_file + around;
+        room.grow_to(needed.saturating_add(ahead).min(at_most)).or_else(|_| room.grow_to(needed))
+    }
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        self.growing.advance(Progress::Cut);
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        let Some(room) = self.room.take() else { return };
+        let (shared, name) = (Arc::clone(&self.shared), self.name.clone());
+        let delete = move || {
+            shared.folder.delete(&name, Stage::Part);
+            // It may have been renamed before something failed.
+            shared.folder.delete(&name, Stage::Whole);
+            drop(room);
+        };
+        match Handle::try_current() {
+            // Detached; a runtime that goes away leaves the file to the next start.
+            Ok(runtime) => drop(runtime.spawn_blocking(delete)),
+            Err(_) => delete(),
+        }
+    }
+}
+
+impl Growing {
+    /// Takes as many of `bytes` as fit, and sees to it that they are written.
+    fn take_some(self: &Arc<Self>, bytes: &[u8]) -> Result<usize, StoreFault> {
+        let start = {
+            let mut waiting = self.waiting.lock();
+            if let Some(fault) = waiting.fault {
+                return Err(fault);
+            }
+            let taken = bytes.len().min(HALF_BYTES.saturating_sub(waiting.bytes.len()));
+            waiting.bytes.extend_from_slice(bytes.get(..taken).unwrap_or_default());
+            if taken == 0 || std::mem::replace(&mut waiting.writing, true) {
+                return Ok(taken);
+            }
+            taken
+        };
+        let growing = Arc::clone(self);
+        match Handle::try_current() {
+            Ok(runtime) => drop(runtime.spawn_blocking(move || growing.write_waiting())),
+            Err(_) => growing.write_waiting(),
+        }
+        Ok(start)
+    }
+
+    /// Writes until nothing waits. *Blocking:* yes.
+    fn write_waiting(&self) {
+        self.shared.delete_doomed();
+        let mut piece = Vec::new();
+        loop {
+            {
+                let mut waiting = self.waiting.lock();
+                if waiting.bytes.is_empty() {
+                    waiting.writing = false;
+                    break;
+                }
+                piece.clear();
+                std::mem::swap(&mut piece, &mut waiting.bytes);
+            }
+            self.moved.notify_one();
+            let (Progress::Growing(written) | Progress::Whole(written)) = *self.progress.borrow() else { return };
+            if let Err(error) = self.shared.write(&self.file, &piece, self.data_at + written) {
+                self.waiting.lock().fault = Some(self.shared.fault(&error));
+                self.advance(Progress::Cut);
+                break;
+            }
+            self.advance(Progress::Growing(written + to_u64(piece.len())));
+        }
+        self.moved.notify_one();
+    }
+
+    /// Whether the disk has everything.
+    fn is_idle(&self) -> Result<bool, StoreFault> {
+        let waiting = self.waiting.lock();
+        waiting.fault.map_or(Ok(!waiting.writing), Err)
+    }
+
+    /// Tells the readers, unless the end is told already.
+    fn advance(&self, to: Progress) {
+        self.progress.send_if_modified(|progress| {
+            let grows = matches!(progress, Progress::Growing(_));
+            if grows {
+                *progress = to;
+            }
+            grows
+        });
+    }
+}
+
+fn first_room(shared: &Shared, head: &Head) -> u64 {
+    let most = shared.bounds.max_file.saturating_add(head.length()).saturating_add(to_u64(END_BYTES));
+    most.min(MEDIA_FIRST_ROOM_BYTES)
+}
