@@ -12,10 +12,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::time::Instant;
 
 use crate::deadline::OutboundDeadline;
+use crate::limits::FEDERATION_WORKER_BLOCKING_THREADS;
 
 /// A private runtime, and the way across.
 ///
@@ -39,14 +40,15 @@ pub(crate) enum WorkerError {
 }
 
 impl FederationWorker {
-    /// A worker with `threads` threads of its own, and as many for parsing large answers; 0 counts as 1.
+    /// A worker with `threads` threads of its own, 0 counting as 1, and threads that come and go for what blocks: the disk,
+    /// and parsing large answers.
     ///
     /// *Errors:* the system gives no threads.
     pub(crate) fn start(threads: usize) -> io::Result<Self> {
         let threads = threads.max(1);
         let runtime = Builder::new_multi_thread()
             .worker_threads(threads)
-            .max_blocking_threads(threads)
+            .max_blocking_threads(FEDERATION_WORKER_BLOCKING_THREADS)
             .thread_name("portcullis-federation")
             .enable_all()
             .build()?;
@@ -85,6 +87,18 @@ impl FederationWorker {
             }
             RecvTimeoutError::Disconnected => WorkerError::Ended,
         })
+    }
+
+    /// Runs `task` here; nobody waits for it. Once the worker goes away, it is dropped instead.
+    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        if let Some(runtime) = &self.runtime {
+            runtime.spawn(task);
+        }
+    }
+
+    /// Where tasks are spawned that are to run here.
+    pub(crate) fn handle(&self) -> Option<Handle> {
+        self.runtime.as_ref().map(|runtime| runtime.handle().clone())
     }
 
     /// How many calls outlived their deadline and the margin so far.

@@ -94,17 +94,19 @@ pub use admission::{
 };
 pub use deadline::{Expired, OutboundDeadline};
 #[cfg(feature = "outbound")]
-pub use portcullis::{Begun, BuildError, Portcullis, PortcullisBuilder, RemoteLookup};
+pub use portcullis::{Begun, BuildError, MediaLookup, MediaStoreConfig, Portcullis, PortcullisBuilder, RemoteLookup};
 #[cfg(feature = "outbound")]
-pub use proxy::directory::CallCounts;
-#[cfg(feature = "outbound")]
-pub use proxy::local_view::{AliasAnswer, InvalidPageToken, ListedRoom, LocalView, RoomListPage, RoomListQuery};
+pub use proxy::local_view::{
+    AliasAnswer, InvalidPageToken, ListedRoom, LocalMedia, LocalView, RoomListPage, RoomListQuery,
+};
 #[cfg(feature = "outbound")]
 pub use proxy::media_store::{StoreOpenError, StoreUsage};
 pub use proxy::response_body::{BodyCut, ResponseBody};
+#[cfg(feature = "outbound")]
+pub use proxy::watch::CallCounts;
 pub use server_name::{DnsName, Host, InvalidServerName, ServerName};
 #[cfg(feature = "outbound")]
-pub use status::{BudgetStatus, Budgets, Calls, Status, WorkerStatus};
+pub use status::{BudgetStatus, Budgets, Calls, MediaStatus, Status, WorkerStatus};
 
 /// The README's examples, compiled and run with the doc tests.
 #[cfg(all(doctest, feature = "outbound"))]

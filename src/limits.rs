@@ -254,10 +254,41 @@ pub const UNPROVEN_ORIGINS_PART: usize = 2;
 pub const STANDING_LASTS: Duration = Duration::from_secs(600);
 
 /// Most origins whose standing is remembered. *Source: ours.*
-pub const STANDINGS: u64 = 8192;
+pub const STANDINGS: usize = 8192;
+
+/// A time-out costs an origin its standing only if the call had at least this part of its whole time: one whose turn came
+/// late proves nothing. *Source: ours; a connect attempt may take a third.*
+pub const MEDIA_FAIR_TRIAL_PART: u32 = 4;
+
+/// With less time than this left, nobody asks again for a file whose fetch ran out of time: the followers of a silent
+/// origin would ask it one after the other, each for a moment. *Source: ours; what a handshake and a small file take.*
+pub const MEDIA_TAKEOVER_LEAST: Duration = Duration::from_secs(1);
 
 /// Largest file that is fetched, unless configured. *Source: design, "The binary".*
 pub const MEDIA_MAX_FILE_BYTES: u64 = 50 * 1024 * 1024;
+
+/// Bytes of remote files that are kept, unless configured. *Source: design, "The binary".*
+pub const MEDIA_CACHE_BYTES: u64 = 1024 * 1024 * 1024;
+
+/// How long a remote file is kept, unless configured. *Source: design, "The binary".*
+pub const MEDIA_CACHE_TTL: Duration = Duration::from_secs(24 * 3600);
+
+/// The store takes at least so many files of the largest size: one that is read and one that comes. *Source: ours.*
+pub const MEDIA_CACHE_LEAST_FILES: u64 = 2;
+
+/// How long a browser keeps a file without asking again. *Source: spec notes, section 1.5.*
+pub const MEDIA_BROWSER_CACHE: Duration = Duration::from_secs(24 * 3600);
+
+/// What a client is told to wait when a file finds no room on this server's disk. *Source: ours; a disk is not emptied in a
+/// second.*
+pub const MEDIA_NO_ROOM_RETRY: Duration = Duration::from_secs(10);
+
+/// Longest media type of a remote file that is passed on, in bytes. *Source: ours; what a database column for it holds.*
+pub const MAX_CONTENT_TYPE_BYTES: usize = 255;
+
+/// Longest `Content-Disposition` of a remote file that is read, in bytes. *Source: ours; a name of the greatest length, each
+/// byte written as three, twice.*
+pub const MAX_CONTENT_DISPOSITION_BYTES: usize = 2048;
 
 /// How long "not found" and "too large" are remembered. *Source: ours; long enough for the clients of one room, short enough
 /// for a file that is uploaded late.*
@@ -285,13 +316,6 @@ pub const MEDIA_ROOM_STEP_BYTES: u64 = 1024 * 1024;
 /// Most files stored, whatever their size. Worst case, every one with the longest texts: some 100 MB of memory. *Source:
 /// ours; at the default `cache_size` none counts for less than 16 KiB.*
 pub const MEDIA_STORED_FILES: u64 = 65_536;
-
-/// Longest `Content-Type` that is kept, in bytes; a longer one is as good as none. *Source: ours.*
-pub const MAX_CONTENT_TYPE_BYTES: usize = 255;
-
-/// Longest `Content-Disposition` that is kept, in bytes; a longer one is as good as none. *Source: ours; a name of 255 bytes
-/// with every byte escaped fits.*
-pub const MAX_CONTENT_DISPOSITION_BYTES: usize = 1024;
 
 /// How often files past their time are looked for, at least. *Source: ours.*
 pub const MEDIA_SWEEP_INTERVAL: Duration = Duration::from_secs(60);
@@ -322,3 +346,7 @@ pub const MEDIA_ENVELOPE_SLACK_BYTES: usize = MAX_MEDIA_METADATA_BYTES + MAX_PAR
 /// Threads of the federation worker. They only drive sockets and timers; the second keeps the calls going while the
 /// first parses an answer. *Source: ours.*
 pub const FEDERATION_WORKER_THREADS: usize = 2;
+
+/// Threads of the federation worker that may wait for the disk or parse a large answer. They come and go with the work.
+/// *Source: ours; a disk with more at once gets no faster, and a fetch writes one piece at a time.*
+pub const FEDERATION_WORKER_BLOCKING_THREADS: usize = 16;

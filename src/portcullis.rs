@@ -12,6 +12,7 @@
 //! ```
 
 mod builder;
+mod media;
 
 use std::fmt;
 use std::future::Future;
@@ -26,16 +27,19 @@ use http::{HeaderMap, Method, Request, Response};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-pub use self::builder::{BuildError, PortcullisBuilder};
+pub use self::builder::{BuildError, MediaStoreConfig, PortcullisBuilder};
+pub use self::media::MediaLookup;
+use self::media::{MediaDesk, MediaMode};
 use crate::admission::{
-    Admission, Admitted, ClientKey, ClientPath, DestinationRules, DestinationVerdict, Ipv6ClientPrefix, OutboundRoute,
-    Refusal, RoomAlias, TrustedProxies,
+    Admission, Admitted, ClientKey, ClientPath, DestinationRules, DestinationVerdict, Ipv6ClientPrefix, MediaPath,
+    OutboundRoute, Refusal, RoomAlias, TrustedProxies,
 };
 use crate::federation_worker::{FederationWorker, WorkerError};
 use crate::proxy::answer::{self, ResponseBody};
 use crate::proxy::denied::Denied;
 use crate::proxy::directory::{About, Directory, Found, LookupFailure, Question};
 use crate::proxy::local_view::{LocalView, RoomListQuery};
+use crate::proxy::media::failure::MediaFailure;
 use crate::proxy::public_rooms;
 use crate::server_name::ServerName;
 use crate::status::{BudgetStatus, Budgets, Calls, Status, WorkerStatus};
@@ -124,8 +128,9 @@ pub struct Portcullis {
     ipv6_prefix: Ipv6ClientPrefix,
     require_token_for_remote: bool,
     directory: Arc<Directory>,
+    media: Arc<MediaDesk>,
     worker: Arc<FederationWorker>,
-    stopping: AtomicBool,
+    stopping: Arc<AtomicBool>,
     /// True once calls are to be dropped; so is the end of this sender.
     cut_short: watch::Sender<bool>,
 }
@@ -137,14 +142,26 @@ pub enum Begun {
     Answer(Response<ResponseBody>),
     /// A slot is held; the lock may be released and the call made.
     Call(Box<RemoteLookup>),
+    /// A file, to be finished without a thread of the pool: [`Portcullis::finish_media`] or [`Portcullis::spawn_media`].
+    /// Never after [`PortcullisBuilder::inline_media`].
+    Media(Box<MediaLookup>),
 }
 
 /// An admitted lookup, not yet made. Dropping it gives the slot back.
 #[derive(Debug)]
 #[must_use = "dropping the lookup frees its slot without asking"]
 pub struct RemoteLookup {
-    pass: Admitted,
-    question: Question,
+    errand: RemoteErrand,
+}
+
+#[derive(Debug)]
+enum RemoteErrand {
+    Directory {
+        pass: Admitted,
+        question: Box<Question>,
+    },
+    /// A file that is fetched on a thread of the pool.
+    Media(Box<MediaLookup>),
 }
 
 /// One of our requests, told apart.
@@ -185,10 +202,25 @@ impl Portcullis {
     ///     Some(match begun {
     ///         Begun::Answer(answer) => answer,
     ///         Begun::Call(lookup) => portcullis.finish_blocking(*lookup),
+    ///         // With `PortcullisBuilder::inline_media` there are none; `Portcullis::spawn_media` shows the better way.
+    ///         Begun::Media(_) => return None,
     ///     })
     /// }
     /// ```
     pub fn begin(&self, local: &dyn LocalView, peer: IpAddr, request: &Request<Bytes>) -> Option<Begun> {
+        self.begin_under(self.media.mode, local, peer, request)
+    }
+
+    fn begin_under(
+        &self,
+        mode: MediaMode,
+        local: &dyn LocalView,
+        peer: IpAddr,
+        request: &Request<Bytes>,
+    ) -> Option<Begun> {
+        if MediaPath::of(request.uri().path()).is_some() {
+            return self.begin_media(local, peer, request, mode);
+        }
         let path = ClientPath::of(request.uri().path())?;
         let method = request.method();
         if *method == Method::OPTIONS {
@@ -251,7 +283,9 @@ impl Portcullis {
         let pass = self.admission.admit(&client, route).inspect_err(|refusal| {
             tracing::debug!(target: "portcullis::admission", reason = refusal.as_label(), "lookup refused");
         })?;
-        Ok(Begun::Call(Box::new(RemoteLookup { pass, question })))
+        Ok(Begun::Call(Box::new(RemoteLookup {
+            errand: RemoteErrand::Directory { pass, question: Box::new(question) },
+        })))
     }
 
     fn judge(&self, destination: &ServerName) -> Result<(), Refusal> {
@@ -274,10 +308,13 @@ impl Portcullis {
     /// *Panics:* never, inside a tokio runtime with I/O and timer on. *Cancel safety:* dropping the future ends the call
     /// and frees the slot. *Blocking:* no.
     pub fn finish(&self, lookup: RemoteLookup) -> impl Future<Output = Response<ResponseBody>> + Send + use<> {
-        let directory = Arc::clone(&self.directory);
+        let (directory, media) = (Arc::clone(&self.directory), Arc::clone(&self.media));
         let mut cut_short = self.cut_short.subscribe();
         async move {
-            let RemoteLookup { pass, question } = lookup;
+            let (pass, question) = match lookup.errand {
+                RemoteErrand::Directory { pass, question } => (pass, *question),
+                RemoteErrand::Media(lookup) => return media.answer(*lookup).await,
+            };
             let kind = question.kind();
             let cut_short = async move {
                 // The sender's end means the same: there is no more `Portcullis`.
@@ -296,16 +333,18 @@ impl Portcullis {
     ///
     /// *Panics:* never. *Blocking:* yes, until the lookup's deadline plus two seconds at most; the call itself, and its
     /// slot, ends by the deadline. Not for a thread that drives an asynchronous runtime.
+    #[must_use]
     pub fn finish_blocking(&self, lookup: RemoteLookup) -> Response<ResponseBody> {
-        let kind = lookup.question.kind();
-        let deadline = lookup.pass.deadline();
+        let (kind, deadline) = match &lookup.errand {
+            RemoteErrand::Directory { pass, question } => (Some(question.kind()), pass.deadline()),
+            RemoteErrand::Media(lookup) => (None, self.media.deadline(lookup)),
+        };
         let margin = self.admission.policy().worker_margin();
-        self.worker.wait(deadline, margin, self.finish(lookup)).unwrap_or_else(|error| {
-            let failure = match error {
-                WorkerError::StillRunning => LookupFailure::TimedOut,
-                WorkerError::Ended => LookupFailure::Failed,
-            };
-            answer::lookup(kind, Err::<Found, _>(failure))
+        self.worker.wait(deadline, margin, self.finish(lookup)).unwrap_or_else(|error| match (kind, error) {
+            (Some(kind), WorkerError::StillRunning) => answer::lookup(kind, Err::<Found, _>(LookupFailure::TimedOut)),
+            (Some(kind), WorkerError::Ended) => answer::lookup(kind, Err::<Found, _>(LookupFailure::Failed)),
+            (None, WorkerError::StillRunning) => answer::media::failure(MediaFailure::TimedOut),
+            (None, WorkerError::Ended) => answer::media::failure(MediaFailure::Failed),
         })
     }
 
@@ -336,15 +375,17 @@ impl Portcullis {
         peer: IpAddr,
         request: &Request<Bytes>,
     ) -> impl Future<Output = Option<Response<ResponseBody>>> + Send + use<> {
-        let begun = match self.begin(local, peer, request) {
-            None => Err(None),
-            Some(Begun::Answer(answer)) => Err(Some(answer)),
-            Some(Begun::Call(lookup)) => Ok(self.finish(*lookup)),
+        let begun = match self.begin_under(MediaMode::OffPool, local, peer, request) {
+            None => Ahead::Nothing(None),
+            Some(Begun::Answer(answer)) => Ahead::Nothing(Some(Box::new(answer))),
+            Some(Begun::Call(lookup)) => Ahead::Call(self.finish(*lookup)),
+            Some(Begun::Media(lookup)) => Ahead::Media(self.finish_media(*lookup)),
         };
         async move {
             match begun {
-                Ok(call) => Some(call.await),
-                Err(answer) => answer,
+                Ahead::Nothing(answer) => answer.map(|answer| *answer),
+                Ahead::Call(call) => Some(call.await),
+                Ahead::Media(file) => Some(file.await),
             }
         }
     }
@@ -358,9 +399,11 @@ impl Portcullis {
         peer: IpAddr,
         request: &Request<Bytes>,
     ) -> Option<Response<ResponseBody>> {
-        self.begin(local, peer, request).map(|begun| match begun {
+        Some(match self.begin_under(MediaMode::Inline, local, peer, request)? {
             Begun::Answer(answer) => answer,
             Begun::Call(lookup) => self.finish_blocking(*lookup),
+            // Not made under this mode.
+            Begun::Media(_) => answer::media::failure(MediaFailure::Failed),
         })
     }
 
@@ -374,8 +417,9 @@ impl Portcullis {
     #[must_use]
     pub fn status(&self) -> Status {
         Status {
-            budgets: Budgets { directory: BudgetStatus::of(&self.admission) },
-            calls: Calls { directory: self.directory.calls() },
+            budgets: Budgets { directory: BudgetStatus::of(&self.admission), media: self.media.budget_status() },
+            calls: Calls { directory: self.directory.calls(), media: self.media.calls() },
+            media: self.media.status(),
             federation_worker: WorkerStatus { overruns: self.worker.overruns() },
         }
     }
@@ -388,13 +432,24 @@ impl Portcullis {
     pub async fn drain(&self, patience: Duration) -> usize {
         self.stopping.store(true, Ordering::Relaxed);
         let started_at = Instant::now();
-        while self.admission.budget().in_flight() > 0 && started_at.elapsed() < patience {
+        while self.in_flight() > 0 && started_at.elapsed() < patience {
             tokio::time::sleep(DRAIN_STEP).await;
         }
-        let left = self.admission.budget().in_flight();
+        let left = self.in_flight();
         self.cut_short.send_replace(true);
         left
     }
+
+    fn in_flight(&self) -> usize {
+        self.admission.budget().in_flight().saturating_add(self.media.door.in_flight())
+    }
+}
+
+/// What [`Portcullis::handle`] still has to do.
+enum Ahead<C, M> {
+    Nothing(Option<Box<Response<ResponseBody>>>),
+    Call(C),
+    Media(M),
 }
 
 impl fmt::Debug for Portcullis {

@@ -2,8 +2,9 @@
 
 use serde::Serialize;
 
-use crate::admission::{Admission, RefusedCounts};
-use crate::proxy::directory::CallCounts;
+use crate::admission::{Admission, MediaAdmission, RefusedCounts};
+use crate::proxy::media_store::StoreUsage;
+use crate::proxy::watch::CallCounts;
 
 /// A snapshot, to be shown as JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -13,6 +14,8 @@ pub struct Status {
     pub budgets: Budgets,
     /// How calls ended, by class.
     pub calls: Calls,
+    /// Files of other servers.
+    pub media: MediaStatus,
     /// The runtime that pool threads hand their calls to.
     pub federation_worker: WorkerStatus,
 }
@@ -21,8 +24,10 @@ pub struct Status {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Budgets {
-    /// Room lists and aliases.
+    /// Everything that holds a thread of the request pool: room lists and aliases, and files that are fetched there.
     pub directory: BudgetStatus,
+    /// Files that are fetched off the pool.
+    pub media: BudgetStatus,
 }
 
 /// One budget.
@@ -45,6 +50,22 @@ pub struct BudgetStatus {
 pub struct Calls {
     /// Room lists and aliases.
     pub directory: CallCounts,
+    /// Files.
+    pub media: CallCounts,
+}
+
+/// Files of other servers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct MediaStatus {
+    /// Requests refused since the start because the switch is off, or by their own `allow_remote`.
+    pub refused_by_switch: u64,
+    /// Fetches that run.
+    pub running: usize,
+    /// Fetches that wait for their turn.
+    pub waiting: usize,
+    /// What is stored; `None` while the switch is off.
+    pub store: Option<StoreUsage>,
 }
 
 /// The federation worker.
@@ -65,6 +86,16 @@ impl BudgetStatus {
             cap: budget.global_cap(),
             per_client: budget.per_key_cap(),
             refused: admission.refused(),
+        }
+    }
+
+    /// The media budget, now.
+    pub(crate) fn of_media(door: &MediaAdmission) -> Self {
+        Self {
+            in_flight: door.in_flight(),
+            cap: door.limits().max_in_flight(),
+            per_client: door.limits().max_per_client(),
+            refused: door.refused(),
         }
     }
 }

@@ -192,6 +192,7 @@ impl Server {
                 return answer;
             }
             Some(Begun::Call(lookup)) => lookup,
+            Some(Begun::Media(_)) => unreachable!("the switch is off"),
         };
         let budget = self.portcullis.admission().budget();
         assert!(budget.in_flight() <= POOL_THREADS / 2);

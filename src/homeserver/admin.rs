@@ -123,8 +123,9 @@ mod tests {
 
     use super::*;
     use crate::admission::{Admission, ClientKey, ClientOutboundProxyPolicy, OutboundRoute};
-    use crate::proxy::directory::CallCounts;
-    use crate::status::{BudgetStatus, Budgets, Calls, WorkerStatus};
+    use crate::proxy::media_store::StoreUsage;
+    use crate::proxy::watch::CallCounts;
+    use crate::status::{BudgetStatus, Budgets, Calls, MediaStatus, WorkerStatus};
 
     fn door() -> Admission {
         Admission::new("us.example".parse().unwrap(), ClientOutboundProxyPolicy::for_pool(8))
@@ -132,8 +133,12 @@ mod tests {
 
     fn admin_of(door: Admission) -> Admin {
         Admin::new(move || Status {
-            budgets: Budgets { directory: BudgetStatus::of(&door) },
-            calls: Calls { directory: CallCounts { answered: 1, timed_out: 2, failed: 3 } },
+            budgets: Budgets { directory: BudgetStatus::of(&door), media: BudgetStatus::of(&door) },
+            calls: Calls {
+                directory: CallCounts { answered: 1, timed_out: 2, failed: 3 },
+                media: CallCounts { answered: 4, timed_out: 5, failed: 6 },
+            },
+            media: MediaStatus { refused_by_switch: 7, running: 8, waiting: 9, store: Some(StoreUsage::default()) },
             federation_worker: WorkerStatus { overruns: 0 },
         })
     }
@@ -164,11 +169,19 @@ mod tests {
         let _pass = door.admit(&ClientKey::shared(), route.clone()).unwrap();
         assert!(door.admit(&ClientKey::shared(), route).is_err());
         let directory = json!({ "in_flight": 1, "cap": 4, "per_client": 1, "refused": { "global": 0, "client": 1 } });
+        let store = json!({
+            "files": 0, "bytes": 0, "unfinished": 0, "unfinished_bytes": 0, "max_bytes": 0,
+            "evicted": 0, "expired": 0, "torn": 0,
+        });
         assert_eq!(
             status(&admin),
             json!({
-                "budgets": { "directory": directory },
-                "calls": { "directory": { "answered": 1, "timed_out": 2, "failed": 3 } },
+                "budgets": { "directory": directory, "media": directory },
+                "calls": {
+                    "directory": { "answered": 1, "timed_out": 2, "failed": 3 },
+                    "media": { "answered": 4, "timed_out": 5, "failed": 6 },
+                },
+                "media": { "refused_by_switch": 7, "running": 8, "waiting": 9, "store": store },
                 "federation_worker": { "overruns": 0 },
                 "homeservers": [],
             })

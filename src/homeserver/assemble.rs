@@ -4,19 +4,20 @@ use std::sync::Arc;
 
 use http::HeaderValue;
 
-use super::config::{Config, SigningKeySource, files};
+use super::config::{Config, MediaCacheDir, MediaConfig, SigningKeySource, files};
 use super::embedded::EmbeddedHomeserver;
 use super::listener::ListenerLimits;
 use super::pooled::{PooledHomeserver, QUEUED_PER_THREAD};
 use super::request_pool::RequestPool;
 use super::router::Router;
 use super::runtime::HomeserverRuntime;
+use super::throw_away_files::ThrowAwayFiles;
 use crate::admission::TrustedProxies;
 use crate::outbound::{
     AddressPolicy, Discovery, Ed25519Signer, FederationClient, HickoryResolver, HttpsTransport, RequestSigner, Resolve,
     TlsRoots, TlsRootsError, Transport,
 };
-use crate::portcullis::{BuildError, Portcullis};
+use crate::portcullis::{BuildError, Portcullis, PortcullisBuilder};
 
 /// A homeserver that is ready to be served.
 #[derive(Debug)]
@@ -50,7 +51,7 @@ pub enum StartError {
 }
 
 impl StartError {
-    fn of(key: &'static str, problem: &impl ToString) -> Self {
+    pub(super) fn of(key: &'static str, problem: &impl ToString) -> Self {
         Self::Key { key, problem: problem.to_string() }
     }
 
@@ -79,8 +80,9 @@ pub fn assemble(config: &Config) -> Result<Assembled, StartError> {
 pub fn assemble_trusting(config: &Config, roots: TlsRoots) -> Result<Assembled, StartError> {
     let signer = Arc::new(signer(config)?);
     let router = Router::new(config.server_name.clone(), Arc::<Ed25519Signer>::clone(&signer));
-    let portcullis = portcullis(config, signer, roots)?;
-    let runtime = HomeserverRuntime::new(EmbeddedHomeserver::new(config), portcullis, router);
+    let files = ThrowAwayFiles::of(&config.media)?;
+    let portcullis = portcullis(config, files.as_ref(), signer, roots)?;
+    let runtime = HomeserverRuntime::new(EmbeddedHomeserver::new(config), portcullis, router).keeping(files);
     let threads = config.request_threads;
     let pool = RequestPool::start(threads, threads.saturating_mul(QUEUED_PER_THREAD))
         .map_err(|error| StartError::of("request_threads", &format!("the threads cannot be started: {error}")))?;
@@ -100,7 +102,12 @@ impl Assembled {
     }
 }
 
-fn portcullis(config: &Config, signer: Arc<dyn RequestSigner>, roots: TlsRoots) -> Result<Portcullis, StartError> {
+fn portcullis(
+    config: &Config,
+    files: Option<&ThrowAwayFiles>,
+    signer: Arc<dyn RequestSigner>,
+    roots: TlsRoots,
+) -> Result<Portcullis, StartError> {
     let (discovery, transport) = outbound(config, roots)?;
     let client = FederationClient::new(signer, discovery, transport).with_user_agent(user_agent());
     let mut builder = Portcullis::builder(config.server_name.clone(), config.request_threads)
@@ -111,7 +118,27 @@ fn portcullis(config: &Config, signer: Arc<dyn RequestSigner>, roots: TlsRoots) 
     if let Some(limit) = config.federation.remote_timeout {
         builder = builder.remote_timeout(limit);
     }
-    Ok(builder.build()?)
+    Ok(media(&config.media, files, builder).build()?)
+}
+
+/// Remote media as `[media]` has it.
+fn media(media: &MediaConfig, files: Option<&ThrowAwayFiles>, builder: PortcullisBuilder) -> PortcullisBuilder {
+    let directory = match (&media.cache_dir, files) {
+        (MediaCacheDir::At(path), _) => Some(path.as_path()),
+        (MediaCacheDir::ThrowAway, files) => files.map(ThrowAwayFiles::path),
+    };
+    // TO WIRE, once the builder has its media methods:
+    // let builder = builder
+    //     .remote_fetch(media.policy())
+    //     .legacy_media(media.legacy_endpoints)
+    //     .blocked_media_servers(media.blocked_servers.clone())
+    //     .media_limits(media.limits);
+    // Nothing is made on disk while the switch is off.
+    match directory.filter(|_| media.policy().remote_fetch_enabled) {
+        // TO WIRE: builder.media_store(path.to_owned(), media.cache_size_bytes, media.cache_ttl, media.max_file_bytes),
+        Some(_path) => builder,
+        None => builder,
+    }
 }
 
 /// Server discovery as `serve` does it, for `portcullis resolve`.

@@ -1,21 +1,29 @@
 //! [`PortcullisBuilder`]: every mistake of an integrator shows here, at the start, and none later.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use super::Portcullis;
+use super::media::{MediaDesk, MediaMode};
 use crate::admission::{
-    Admission, ClientOutboundProxyPolicy, DestinationRules, Ipv6ClientPrefix, RemoteTimeout, TrustedProxies,
+    Admission, ClientOutboundProxyPolicy, DestinationRules, Ipv6ClientPrefix, MediaAdmission, MediaLimits,
+    RemoteFetchPolicy, RemoteTimeout, RouteClass, TrustedProxies,
 };
 use crate::federation_worker::FederationWorker;
-use crate::limits::FEDERATION_WORKER_THREADS;
+use crate::limits::{FEDERATION_WORKER_THREADS, MEDIA_CACHE_BYTES, MEDIA_CACHE_TTL, MEDIA_MAX_FILE_BYTES};
 use crate::outbound::call::FederationClient;
+use crate::outbound::media::RemoteMediaSource;
 use crate::proxy::directory::{Directory, RemoteDirectory};
+use crate::proxy::media::files::{RemoteFiles, RemoteFilesParts};
+use crate::proxy::media_store::{MediaStore, StoreBounds, StoreOpenError};
 use crate::server_name::ServerName;
 
 /// Collects what a [`Portcullis`] needs. Caps are not among it: they follow from the pool size. A deadline can be
@@ -50,7 +58,49 @@ pub struct PortcullisBuilder {
     ipv6_prefix: Ipv6ClientPrefix,
     rules: Option<Arc<dyn DestinationRules>>,
     remote: Option<Box<dyn RemoteDirectory>>,
+    media_source: Option<Box<dyn RemoteMediaSource>>,
     worker: Option<Arc<FederationWorker>>,
+    media: MediaSettings,
+}
+
+/// What is said about files.
+#[derive(Default)]
+struct MediaSettings {
+    switch: RemoteFetchPolicy,
+    limits: MediaLimits,
+    store: Option<MediaStoreConfig>,
+    blocked: HashSet<String>,
+    legacy: bool,
+    inline: bool,
+    /// Where fetches run; `None`: on the federation worker.
+    tasks: Option<Handle>,
+}
+
+/// Where files of other servers are stored, how many, and for how long.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct MediaStoreConfig {
+    /// The folder. Made if it is not there; for this one process alone.
+    pub dir: PathBuf,
+    /// Most bytes of finished and unfinished files together. At least a file of `max_file` has to fit.
+    pub bytes: u64,
+    /// How long a file is kept.
+    pub time_to_live: Duration,
+    /// Largest file that is fetched, in bytes.
+    pub max_file: u64,
+}
+
+impl MediaStoreConfig {
+    /// At most 1 GiB in `dir`, each file for a day at most and no larger than 50 MiB.
+    #[must_use]
+    pub fn in_dir(dir: impl Into<PathBuf>) -> Self {
+        Self {
+            dir: dir.into(),
+            bytes: MEDIA_CACHE_BYTES,
+            time_to_live: MEDIA_CACHE_TTL,
+            max_file: MEDIA_MAX_FILE_BYTES,
+        }
+    }
 }
 
 /// Why a [`Portcullis`] cannot be built.
@@ -66,6 +116,12 @@ pub enum BuildError {
     /// The system gave no threads for the federation worker.
     #[error("the federation worker does not start")]
     Worker(#[source] io::Error),
+    /// Remote media is switched on and [`PortcullisBuilder::media_store`] was not called.
+    #[error("remote media is switched on, and there is no place to store it")]
+    NoMediaStore,
+    /// The place for remote media cannot be used.
+    #[error("{0}")]
+    MediaStore(#[from] StoreOpenError),
 }
 
 impl PortcullisBuilder {
@@ -79,7 +135,9 @@ impl PortcullisBuilder {
             ipv6_prefix: Ipv6ClientPrefix::default(),
             rules: None,
             remote: None,
+            media_source: None,
             worker: None,
+            media: MediaSettings::default(),
         }
     }
 
@@ -93,6 +151,20 @@ impl PortcullisBuilder {
     #[cfg(test)]
     pub(crate) fn remote_directory(mut self, remote: Box<dyn RemoteDirectory>) -> Self {
         self.remote = Some(remote);
+        self
+    }
+
+    /// Another way out to files, for tests.
+    #[cfg(test)]
+    pub(crate) fn remote_media(mut self, source: Box<dyn RemoteMediaSource>) -> Self {
+        self.media_source = Some(source);
+        self
+    }
+
+    /// Fetches run on a test's own runtime, under its clock.
+    #[cfg(test)]
+    pub(crate) fn media_tasks(mut self, tasks: Handle) -> Self {
+        self.media.tasks = Some(tasks);
         self
     }
 
@@ -134,9 +206,48 @@ impl PortcullisBuilder {
         self
     }
 
+    /// The switch of remote media. Off unless set; switched on, it needs a [`PortcullisBuilder::media_store`].
+    pub fn remote_fetch(mut self, switch: RemoteFetchPolicy) -> Self {
+        self.media.switch = switch;
+        self
+    }
+
+    /// The caps of files that are fetched off the request pool.
+    pub fn media_limits(mut self, limits: MediaLimits) -> Self {
+        self.media.limits = limits;
+        self
+    }
+
+    /// Where files of other servers are stored. Nothing is touched there while the switch is off.
+    pub fn media_store(mut self, store: MediaStoreConfig) -> Self {
+        self.media.store = Some(store);
+        self
+    }
+
+    /// Servers whose files are answered 404 and never asked for. Nobody's unless set.
+    pub fn blocked_media_servers(mut self, servers: impl IntoIterator<Item = ServerName>) -> Self {
+        self.media.blocked = servers.into_iter().map(|server| server.canonical_origin()).collect();
+        self
+    }
+
+    /// Whether `/_matrix/media/…` is served, which asks for no token. Off unless set: deprecated since Matrix 1.11.
+    pub fn legacy_media(mut self, served: bool) -> Self {
+        self.media.legacy = served;
+        self
+    }
+
+    /// For a homeserver that cannot send an answer later: files that [`Portcullis::begin`] lets through are fetched on the
+    /// thread that finishes them, under the main budget, one per client; they come as [`Begun::Call`](super::Begun::Call).
+    /// A browser that loads many images at once is refused most of them, so the other way is better.
+    pub fn inline_media(mut self) -> Self {
+        self.media.inline = true;
+        self
+    }
+
     /// Builds it, and starts the threads of the federation worker.
     ///
-    /// *Errors:* [`BuildError`]. *Panics:* never. *Blocking:* no.
+    /// *Errors:* [`BuildError`]. *Panics:* never. *Blocking:* reads the media store, some 20 µs for each stored file; with
+    /// the switch off, no.
     pub fn build(self) -> Result<Portcullis, BuildError> {
         let remote_timeout = match self.remote_timeout {
             None => None,
@@ -152,6 +263,16 @@ impl PortcullisBuilder {
         if let Some(rules) = &self.rules {
             admission = admission.with_destination_rules(Arc::clone(rules));
         }
+        let (stopping, cut_short) = (Arc::new(AtomicBool::new(false)), watch::Sender::new(false));
+        let tasks = self.media.tasks.clone().or_else(|| worker.handle());
+        let files = match tasks.filter(|_| self.media.switch.remote_fetch_enabled) {
+            None => None,
+            Some(tasks) => {
+                let source = self.media_source.ok_or(BuildError::NoFederationClient)?;
+                Some(Arc::new(self.media.open(source, tasks, &cut_short)?))
+            }
+        };
+        let media = Arc::new(self.media.desk(&admission, files, &stopping));
         Ok(Portcullis {
             admission,
             rules: self.rules,
@@ -159,10 +280,41 @@ impl PortcullisBuilder {
             ipv6_prefix: self.ipv6_prefix,
             require_token_for_remote: self.require_token_for_remote,
             directory: Arc::new(Directory::new(remote)),
+            media,
             worker,
-            stopping: AtomicBool::new(false),
-            cut_short: watch::Sender::new(false),
+            stopping,
+            cut_short,
         })
+    }
+}
+
+impl MediaSettings {
+    fn open(
+        &self,
+        source: Box<dyn RemoteMediaSource>,
+        tasks: Handle,
+        cut_short: &watch::Sender<bool>,
+    ) -> Result<RemoteFiles, BuildError> {
+        let MediaStoreConfig { dir, bytes, time_to_live, max_file } =
+            self.store.clone().ok_or(BuildError::NoMediaStore)?;
+        let store = MediaStore::open(StoreBounds { dir, bytes, time_to_live, max_file })?;
+        let (limits, cut_short) = (self.limits, cut_short.subscribe());
+        Ok(RemoteFiles::new(RemoteFilesParts { source, store, max_file_bytes: max_file, limits, tasks, cut_short }))
+    }
+
+    fn desk(self, admission: &Admission, files: Option<Arc<RemoteFiles>>, stopping: &Arc<AtomicBool>) -> MediaDesk {
+        let (allowed_time, retry_hint) = (admission.allowed_time(RouteClass::Media), admission.policy().retry_hint());
+        MediaDesk {
+            switch: self.switch,
+            legacy: self.legacy,
+            mode: if self.inline { MediaMode::Inline } else { MediaMode::OffPool },
+            blocked: self.blocked,
+            admission: admission.clone(),
+            door: MediaAdmission::new(self.limits, allowed_time, retry_hint),
+            files,
+            refused_by_switch: AtomicU64::new(0),
+            stopping: Arc::clone(stopping),
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod begin;
 mod lookups;
+mod media;
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -116,7 +117,7 @@ async fn ask(portcullis: &Portcullis, peer: u8, request: &Request<Bytes>) -> See
 async fn answered_at_once(portcullis: &Portcullis, peer: u8, request: &Request<Bytes>) -> Option<Seen> {
     match portcullis.begin(&Home, address(peer), request).unwrap() {
         Begun::Answer(answer) => Some(seen(answer).await),
-        Begun::Call(_) => None,
+        Begun::Call(_) | Begun::Media(_) => None,
     }
 }
 

@@ -15,6 +15,8 @@
 //! | the body is not JSON, or not of the right form | 400 | `M_NOT_JSON`, `M_BAD_JSON` |
 //! | a token is missing, or nobody's | 401 | `M_MISSING_TOKEN`, `M_UNKNOWN_TOKEN` |
 //!
+//! Files have a table of their own in `media`: what is sent of a file, and what where there is none.
+//!
 //! A failed call is never a 500, and never the peer's 401: a client would log its user out.
 
 use std::time::Duration;
@@ -24,11 +26,11 @@ use http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
     ACCESS_CONTROL_EXPOSE_HEADERS, CONTENT_TYPE, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS,
 };
-use http::{HeaderValue, Response, StatusCode};
+use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use serde::Serialize;
 
 use crate::admission::{InvalidRoute, Refusal};
-pub use crate::proxy::response_body::ResponseBody;
+pub(crate) use crate::proxy::response_body::ResponseBody;
 
 #[derive(Serialize)]
 struct ErrorContent<'a> {
@@ -55,18 +57,25 @@ pub(crate) fn json<T: Serialize>(status: StatusCode, content: &T) -> Response<Re
 fn with_headers(status: StatusCode, body: Bytes) -> Response<ResponseBody> {
     let mut response = Response::new(ResponseBody::from(body));
     *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    open_to_browsers(headers);
+    response
+}
+
+/// Without these a browser shows a page nothing of an answer.
+fn open_to_browsers(headers: &mut HeaderMap) {
     for (name, value) in [
-        (CONTENT_TYPE, "application/json"),
         (ACCESS_CONTROL_ALLOW_ORIGIN, "*"),
         (ACCESS_CONTROL_ALLOW_METHODS, "GET, POST, PUT, DELETE, OPTIONS"),
-        (ACCESS_CONTROL_ALLOW_HEADERS, "X-Requested-With, Content-Type, Authorization"),
+        // The last two are for parts of files.
+        (ACCESS_CONTROL_ALLOW_HEADERS, "X-Requested-With, Content-Type, Authorization, Range, If-Range"),
         // Without this a web client cannot see how long to wait.
         (ACCESS_CONTROL_EXPOSE_HEADERS, "Retry-After"),
         (X_CONTENT_TYPE_OPTIONS, "nosniff"),
     ] {
-        response.headers_mut().insert(name, HeaderValue::from_static(value));
+        headers.insert(name, HeaderValue::from_static(value));
     }
-    response
 }
 
 impl Refusal {
@@ -93,12 +102,15 @@ impl Refusal {
             ),
             // Only a caller that did not look at its own data first can come here.
             Self::OwnServer => not_found("There is nothing of that name on this server"),
-            Self::RemoteFetchOff => not_found("There is no such file here"),
+            Self::RemoteFetchOff => not_found(NO_SUCH_FILE),
             Self::Forbidden => error(StatusCode::FORBIDDEN, "M_FORBIDDEN", "This server does not talk to that server"),
             Self::Hidden => not_found("Not found"),
         }
     }
 }
+
+/// The same whether the file is not there or not to be fetched.
+const NO_SUCH_FILE: &str = "There is no such file here";
 
 fn not_found(text: &str) -> Response<ResponseBody> {
     error(StatusCode::NOT_FOUND, "M_NOT_FOUND", text)
@@ -133,6 +145,7 @@ mod lookups {
     use http::HeaderValue;
     use http::header::ACCESS_CONTROL_MAX_AGE;
 
+    use super::media;
     use crate::proxy::denied::Denied;
     use crate::proxy::directory::{Found, LookupFailure, LookupKind};
     use crate::proxy::local_view::{AliasAnswer, RoomListPage};
@@ -159,6 +172,9 @@ mod lookups {
                 }
                 Self::NoSuchAlias => no_such_alias(),
                 Self::Refused(refusal) => refusal.into_response(),
+                Self::MediaRefused(refusal) => media::media_refused(refusal),
+                Self::NoMedia(failure) => media::failure(failure),
+                Self::LegacyMedia => media::legacy_is_off(),
                 Self::Stopping => stopping(),
             }
         }
@@ -245,6 +261,8 @@ mod lookups {
 
 #[cfg(feature = "server")]
 pub(crate) mod homeserver;
+#[cfg(feature = "outbound")]
+pub(crate) mod media;
 
 #[cfg(feature = "outbound")]
 pub(crate) use lookups::{alias, judge_alias, judge_room_list, knows_no_post, lookup, preflight, room_list, stopping};

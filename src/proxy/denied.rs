@@ -2,6 +2,7 @@
 
 use crate::admission::{InvalidRoute, Refusal};
 use crate::proxy::local_view::InvalidPageToken;
+use crate::proxy::media::failure::MediaFailure;
 use crate::proxy::public_rooms::InvalidListRequest;
 
 /// The request goes no further: nothing was looked up and nothing is held. Its answer is made in `answer`.
@@ -21,6 +22,12 @@ pub(crate) enum Denied {
     NoSuchAlias,
     /// Refused at the door.
     Refused(Refusal),
+    /// A file that is not fetched, or not now.
+    MediaRefused(Refusal),
+    /// A file that is not there, as is known without asking.
+    NoMedia(MediaFailure),
+    /// A path of files that asks for no token, where those are off.
+    LegacyMedia,
     /// The server is stopping and makes no new calls.
     Stopping,
 }

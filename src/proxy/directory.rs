@@ -14,13 +14,13 @@ use crate::outbound::endpoint::Endpoint;
 use crate::outbound::error::CallError;
 use crate::proxy::local_view::RoomListQuery;
 use crate::proxy::remembered::{Remembered, RememberedBounds};
+use crate::proxy::watch::{CallCounts, Outcomes};
 use crate::proxy::{public_rooms, room_alias};
 use crate::server_name::ServerName;
 
 mod watched;
 
-pub use self::watched::CallCounts;
-use self::watched::{Outcomes, WatchedCall};
+use self::watched::WatchedCall;
 
 /// The way out, as these routes see it: [`FederationClient`] in use, a fake in tests.
 pub(crate) trait RemoteDirectory: Send + Sync + 'static {

@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::admission::RoomAlias;
+use crate::admission::{MediaId, MediaVariant, RoomAlias};
+use crate::proxy::response_body::ResponseBody;
 
 /// The homeserver's own data, as the directory routes need it. Called with the homeserver's lock held: answer at once.
 ///
@@ -54,6 +55,24 @@ pub trait LocalView {
     ///
     /// *Errors:* [`InvalidPageToken`], answered 400.
     fn public_rooms(&self, query: &RoomListQuery) -> Result<RoomListPage, InvalidPageToken>;
+
+    /// A file of this server, or a thumbnail of one; `None` is answered 404, and no other server is asked for it. A homeserver
+    /// that answers requests for its own files before they come here has nothing to write.
+    fn media(&self, media_id: &MediaId, variant: MediaVariant) -> Option<LocalMedia> {
+        let _ = (media_id, variant);
+        None
+    }
+}
+
+/// A file of this server.
+#[derive(Debug, Default)]
+pub struct LocalMedia {
+    /// The type it was uploaded with.
+    pub content_type: Option<String>,
+    /// The name it was uploaded with.
+    pub file_name: Option<String>,
+    /// Its bytes.
+    pub content: ResponseBody,
 }
 
 /// `since` is not a token this server gave out.

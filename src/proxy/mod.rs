@@ -16,6 +16,8 @@ mod json_object;
 #[cfg(feature = "outbound")]
 pub(crate) mod local_view;
 #[cfg(feature = "outbound")]
+pub(crate) mod media;
+#[cfg(feature = "outbound")]
 pub(crate) mod media_store;
 #[cfg(feature = "outbound")]
 pub(crate) mod public_rooms;
@@ -24,3 +26,5 @@ pub(crate) mod remembered;
 pub(crate) mod response_body;
 #[cfg(feature = "outbound")]
 pub(crate) mod room_alias;
+#[cfg(feature = "outbound")]
+pub(crate) mod watch;

@@ -47,6 +47,24 @@ fn pem(path: &Path) -> Result<Vec<u8>, String> {
     read(path, MAX_CA_FILE_BYTES).map_err(|error| format!("{} cannot be read: {error}", path.display()))
 }
 
+/// Whether files can be kept in the directory at `path`. Where there is none yet, whether one can be made; it is not made.
+pub(super) fn check_cache_dir(path: &Path) -> Result<(), String> {
+    let above = path.ancestors().filter(|above| !above.as_os_str().is_empty());
+    // A relative path starts where the process does.
+    for at in above.chain([Path::new(".")]) {
+        match fs::metadata(at) {
+            Ok(there) if there.is_dir() => {
+                let usable = tempfile::tempfile_in(at).map(drop);
+                return usable.map_err(|error| format!("no file can be made in {}: {error}", at.display()));
+            }
+            Ok(_) => return Err(format!("{} is not a directory", at.display())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(format!("{} cannot be looked at: {error}", at.display())),
+        }
+    }
+    Err(format!("there is no directory to make {} in", path.display()))
+}
+
 /// A regular file of at most `max` bytes, whole: a pipe would be waited for, and a device never ends.
 fn read(path: &Path, max: u64) -> io::Result<Vec<u8>> {
     if !fs::metadata(path)?.is_file() {

@@ -16,7 +16,8 @@ fn assert_readable_in_a_browser(response: &Response<ResponseBody>) {
     assert_eq!(headers["content-type"], "application/json");
     assert_eq!(headers["access-control-allow-origin"], "*");
     assert_eq!(headers["access-control-allow-methods"], "GET, POST, PUT, DELETE, OPTIONS");
-    assert_eq!(headers["access-control-allow-headers"], "X-Requested-With, Content-Type, Authorization");
+    let allowed = "X-Requested-With, Content-Type, Authorization, Range, If-Range";
+    assert_eq!(headers["access-control-allow-headers"], allowed);
     assert_eq!(headers["access-control-expose-headers"], "Retry-After");
     assert_eq!(headers["x-content-type-options"], "nosniff");
 }

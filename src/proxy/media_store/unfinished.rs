@@ -19,6 +19,7 @@ use super::key::FileKey;
 use super::meta::FileMeta;
 use super::progress::Progress;
 use super::reader::FileReader;
+use super::readers::Readers;
 use super::store::{Shared, millis, off_thread};
 use super::stored::{Entry, StoredFile};
 use crate::limits::{MEDIA_CHUNK_BYTES, MEDIA_FIRST_ROOM_BYTES, MEDIA_ROOM_STEP_BYTES, MEDIA_WRITE_BUFFER_BYTES};
@@ -104,7 +105,12 @@ impl Unfinished {
 
     /// A reader from the first byte on, whenever it comes.
     pub(crate) fn reader(&self) -> FileReader {
-        FileReader::behind(Arc::clone(&self.part.file), self.head.length(), self.growing.progress.subscribe())
+        self.readers().reader()
+    }
+
+    /// Makes such readers where the writer is not at hand.
+    pub(crate) fn readers(&self) -> Readers {
+        Readers::new(Arc::clone(&self.part.file), self.head.length(), self.growing.progress.subscribe())
     }
 
     /// What the other server said about the file.

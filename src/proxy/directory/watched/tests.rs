@@ -14,6 +14,7 @@ use crate::outbound::transport::{TransportError, TransportPhase};
 use crate::proxy::directory::fake::{Does, FakeRemote};
 use crate::proxy::directory::{About, Directory, Question, RemoteDirectory};
 use crate::proxy::local_view::RoomListQuery;
+use crate::proxy::watch::CallCounts;
 use crate::sync::Mutex;
 
 #[derive(Clone, Default)]

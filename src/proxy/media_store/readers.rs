@@ -1,0 +1,37 @@
+//! [`Readers`]: makes readers of a file that is being fetched, away from its writer.
+
+use std::fmt;
+use std::fs::File;
+
+use tokio::sync::watch;
+
+use super::progress::Progress;
+use super::reader::FileReader;
+use crate::sync::Arc;
+
+/// Makes readers of a file that is being fetched: any number, any time. A clone is of the same file.
+///
+/// It keeps the file open, not the fetch going: once the writer is gone, readers end as it left the file.
+#[derive(Clone)]
+pub(crate) struct Readers {
+    file: Arc<File>,
+    data_at: u64,
+    progress: watch::Receiver<Progress>,
+}
+
+impl Readers {
+    pub(super) fn new(file: Arc<File>, data_at: u64, progress: watch::Receiver<Progress>) -> Self {
+        Self { file, data_at, progress }
+    }
+
+    /// A reader from the first byte on.
+    pub(crate) fn reader(&self) -> FileReader {
+        FileReader::behind(Arc::clone(&self.file), self.data_at, self.progress.clone())
+    }
+}
+
+impl fmt::Debug for Readers {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Readers").field("progress", &*self.progress.borrow()).finish_non_exhaustive()
+    }
+}
