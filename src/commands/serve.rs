@@ -101,7 +101,7 @@ async fn listen(clients: Listener, operator: Listener, config: &Config, assemble
     };
     let listening = format!("listening on {}, admin on {}", clients.local_addr(), operator.local_addr());
     let shown = Arc::clone(&assembled.runtime);
-    let admin = Arc::new(Admin::new(move || shown.directory().status()));
+    let admin = Arc::new(Admin::new(move || shown.outbound().status()));
     let clients = clients.serve(assembled.handler(), assembled.limits.clone(), until_stopped(stopping.clone()));
     let for_operator = ListenerLimits { max_connections: ADMIN_CONNECTIONS, ..ListenerLimits::default() };
     let operator = operator.serve(admin, for_operator, until_stopped(stopping));
@@ -117,7 +117,7 @@ async fn listen(clients: Listener, operator: Listener, config: &Config, assemble
             signals.next().await;
             tracing::info!(target: "portcullis::serve", "stopping at once: requests in flight are cut short");
             // Their threads end with them.
-            assembled.runtime.directory().drain(Duration::ZERO).await;
+            assembled.runtime.outbound().drain(Duration::ZERO).await;
         } => Ok(()),
     }
 }
