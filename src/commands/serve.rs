@@ -23,6 +23,10 @@ use super::{DONE, Trouble, say, start_trouble, status, tell};
 /// Threads that drive the listeners' sockets. They never wait for another server.
 const LISTENER_THREADS: usize = 2;
 
+/// Threads that read files for clients, a piece at a time; more than a disk serves side by side. Clients beyond them wait a
+/// few reads for their next piece. Without this bound there could be as many as there are connections, each with a stack.
+const FILE_THREADS: usize = 16;
+
 pub(crate) fn run(file: Option<&Path>) -> ExitCode {
     status(serve(file))
 }
@@ -50,6 +54,7 @@ fn serve(file: Option<&Path>) -> Result<u8, Trouble> {
     let (clients, operator) = bind(&config)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(LISTENER_THREADS)
+        .max_blocking_threads(FILE_THREADS)
         .thread_name("listener")
         .enable_all()
         .build()?;

@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 use std::io::ErrorKind;
 use std::pin::Pin;
-use std::sync::Mutex;
 use std::task::{Context, Poll};
 
 use http_body::{Body, Frame, SizeHint};
+use parking_lot::Mutex;
 use portcullis::BodyCut;
 use tokio::sync::mpsc;
 
@@ -68,7 +68,7 @@ impl Handler for Streams {
             "/" => ResponseBody::from(Bytes::from_static(b"here")),
             "/large" => ResponseBody::streamed(Generated { left: LARGE, made: Arc::clone(&self.made) }),
             "/endless" => ResponseBody::streamed(Generated { left: usize::MAX, made: Arc::default() }),
-            path => self.given.lock().unwrap().remove(path).unwrap(),
+            path => self.given.lock().remove(path).unwrap(),
         };
         Box::pin(async { Response::new(body) })
     }
@@ -85,7 +85,7 @@ impl Streams {
     fn give(&self, path: &str, length: Option<usize>) -> mpsc::UnboundedSender<Result<Bytes, BodyCut>> {
         let (send, pieces) = mpsc::unbounded_channel();
         let length = length.map(|length| u64::try_from(length).unwrap());
-        self.given.lock().unwrap().insert(path.to_owned(), ResponseBody::streamed(Sent { pieces, length }));
+        self.given.lock().insert(path.to_owned(), ResponseBody::streamed(Sent { pieces, length }));
         send
     }
 
