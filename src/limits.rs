@@ -7,6 +7,7 @@
 //! Numbers that bound threads are constants on purpose: a configuration key would let an operator raise them back over
 //! the pool size, which is the fault they exist to prevent.
 
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 /// How many calls one client key may have in flight on the request pool. *Source: in-flight-budget record.*
@@ -350,3 +351,20 @@ pub const FEDERATION_WORKER_THREADS: usize = 2;
 /// Threads of the federation worker that may wait for the disk or parse a large answer. They come and go with the work.
 /// *Source: ours; a disk with more at once gets no faster, and a fetch writes one piece at a time.*
 pub const FEDERATION_WORKER_BLOCKING_THREADS: usize = 16;
+
+/// Bytes per second that a client has to take of a streamed answer. *Source: the record's HTTP server.*
+pub const LEAST_READ_RATE: NonZeroU32 = match NonZeroU32::new(16 * 1024) {
+    Some(rate) => rate,
+    None => NonZeroU32::MIN,
+};
+
+/// How long a client of a streamed answer may be waited for before its rate counts. *Source: the record's HTTP server.*
+pub const READ_GRACE: Duration = Duration::from_secs(10);
+
+/// What the system is asked to buffer of one connection's answers, in bytes. Linux doubles it and reports room once a third
+/// is free: at the least rate that takes 11 s, well below the minute a client may stop for. *Source: ours.*
+pub const SEND_BUFFER_BYTES: usize = 256 * 1024;
+
+/// Connections of one client beside those that may carry its files; what one browser opens to a host, and two. *Source:
+/// ours.*
+pub const CLIENT_CONNECTIONS_BESIDE_MEDIA: usize = 8;

@@ -23,6 +23,10 @@ use super::{DONE, Trouble, say, start_trouble, status, tell};
 /// Threads that drive the listeners' sockets. They never wait for another server.
 const LISTENER_THREADS: usize = 2;
 
+/// Threads that read files for clients, a piece at a time; more than a disk serves side by side. Clients beyond them wait a
+/// few reads for their next piece. Without this bound there could be as many as there are connections, each with a stack.
+const FILE_THREADS: usize = 16;
+
 pub(crate) fn run(file: Option<&Path>) -> ExitCode {
     status(serve(file))
 }
@@ -50,6 +54,7 @@ fn serve(file: Option<&Path>) -> Result<u8, Trouble> {
     let (clients, operator) = bind(&config)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(LISTENER_THREADS)
+        .max_blocking_threads(FILE_THREADS)
         .thread_name("listener")
         .enable_all()
         .build()?;
@@ -102,7 +107,7 @@ async fn listen(clients: Listener, operator: Listener, config: &Config, assemble
     };
     let listening = format!("listening on {}, admin on {}", clients.local_addr(), operator.local_addr());
     let shown = Arc::clone(&assembled.runtime);
-    let admin = Arc::new(Admin::new(move || shown.directory().status()));
+    let admin = Arc::new(Admin::new(move || shown.outbound().status()));
     let clients = clients.serve(assembled.handler(), assembled.limits.clone(), until_stopped(stopping.clone()));
     let for_operator = ListenerLimits { max_connections: ADMIN_CONNECTIONS, ..ListenerLimits::default() };
     let operator = operator.serve(admin, for_operator, until_stopped(stopping));
@@ -118,7 +123,7 @@ async fn listen(clients: Listener, operator: Listener, config: &Config, assemble
             signals.next().await;
             tracing::info!(target: "portcullis::serve", "stopping at once: requests in flight are cut short");
             // Their threads end with them.
-            assembled.runtime.directory().drain(Duration::ZERO).await;
+            assembled.runtime.outbound().drain(Duration::ZERO).await;
         } => Ok(()),
     }
 }

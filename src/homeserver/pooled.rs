@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 
 use super::listener::Handler;
 use super::request_pool::RequestPool;
-use super::runtime::{DirectoryRoutes, HomeserverRuntime};
+use super::runtime::{Handled, HomeserverRuntime, OutboundRoutes};
 use crate::outbound::BoxFuture;
 use crate::portcullis::Portcullis;
 use crate::proxy::answer::ResponseBody;
@@ -21,20 +21,23 @@ use crate::proxy::answer::homeserver::busy;
 pub const QUEUED_PER_THREAD: usize = 16;
 
 /// A homeserver on its request pool.
+///
+/// Never: a request thread is held by an answer that [needs none](Handled::Later)
+/// (`an_answer_that_comes_later_holds_no_thread_and_no_lock`).
 #[derive(Debug)]
 pub struct PooledHomeserver<D = Portcullis> {
     runtime: Arc<HomeserverRuntime<D>>,
     pool: Arc<RequestPool>,
 }
 
-impl<D: DirectoryRoutes> PooledHomeserver<D> {
+impl<D: OutboundRoutes> PooledHomeserver<D> {
     /// Requests of `runtime` run on `pool`.
     pub fn new(runtime: Arc<HomeserverRuntime<D>>, pool: Arc<RequestPool>) -> Self {
         Self { runtime, pool }
     }
 }
 
-impl<D: DirectoryRoutes> Handler for PooledHomeserver<D> {
+impl<D: OutboundRoutes> Handler for PooledHomeserver<D> {
     fn handle(&self, peer: IpAddr, request: Request<Bytes>) -> BoxFuture<'static, Response<ResponseBody>> {
         let (say, hear) = oneshot::channel();
         let runtime = Arc::clone(&self.runtime);
@@ -44,7 +47,11 @@ impl<D: DirectoryRoutes> Handler for PooledHomeserver<D> {
         });
         Box::pin(async move {
             match taken {
-                Ok(()) => hear.await.unwrap_or_else(|_| busy()),
+                Ok(()) => match hear.await {
+                    Ok(Handled::Answer(answer)) => answer,
+                    Ok(Handled::Later(answer)) => answer.await,
+                    Err(_) => busy(),
+                },
                 Err(_) => busy(),
             }
         })
@@ -53,9 +60,11 @@ impl<D: DirectoryRoutes> Handler for PooledHomeserver<D> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
     use std::sync::mpsc;
 
     use http::{StatusCode, header};
+    use tokio::sync::Semaphore;
 
     use super::*;
     use crate::admission::Admission;
@@ -63,17 +72,34 @@ mod tests {
     use crate::homeserver::embedded::EmbeddedHomeserver;
     use crate::homeserver::key_document::tests::ShowingSigner;
     use crate::homeserver::router::Router;
-    use crate::homeserver::runtime::DirectoryStep;
+    use crate::homeserver::runtime::OutboundStep;
+    use crate::proxy::answer;
     use crate::proxy::local_view::LocalView;
 
-    /// Has no routes of its own.
-    struct NoDirectory;
+    /// Takes `/later`, answers it when the test says so, and has no other route.
+    struct OnlyLater {
+        go: Arc<Semaphore>,
+        begun: Arc<AtomicUsize>,
+        answered: Arc<AtomicUsize>,
+    }
 
-    impl DirectoryRoutes for NoDirectory {
+    impl OutboundRoutes for OnlyLater {
         type Lookup = ();
 
-        fn begin(&self, _: &dyn LocalView, _: IpAddr, _: &Request<Bytes>) -> Option<DirectoryStep<()>> {
-            None
+        fn begin(&self, _: &dyn LocalView, _: IpAddr, request: &Request<Bytes>) -> Option<OutboundStep<()>> {
+            let path = request.uri().path();
+            assert!(!path.starts_with("/panic"), "on purpose");
+            let (go, answered) = (Arc::clone(&self.go), Arc::clone(&self.answered));
+            let panics = path == "/later/panic";
+            path.starts_with("/later").then(|| {
+                self.begun.fetch_add(1, Ordering::SeqCst);
+                OutboundStep::Later(Box::pin(async move {
+                    go.acquire().await.unwrap().forget();
+                    assert!(!panics, "on purpose");
+                    answered.fetch_add(1, Ordering::SeqCst);
+                    answer::json(StatusCode::OK, &"later")
+                }))
+            })
         }
 
         fn finish_blocking(&self, (): ()) -> Response<ResponseBody> {
@@ -85,21 +111,97 @@ mod tests {
         }
     }
 
-    fn pooled(threads: usize, queued: usize) -> PooledHomeserver<NoDirectory> {
+    struct Rig {
+        pooled: PooledHomeserver<OnlyLater>,
+        go: Arc<Semaphore>,
+        begun: Arc<AtomicUsize>,
+        answered: Arc<AtomicUsize>,
+    }
+
+    fn rig(threads: usize, queued: usize) -> Rig {
+        let (go, begun, answered) = (Arc::new(Semaphore::new(0)), Arc::default(), Arc::default());
+        let routes = OnlyLater { go: Arc::clone(&go), begun: Arc::clone(&begun), answered: Arc::clone(&answered) };
         let router = Router::new("us.example".parse().unwrap(), Arc::new(ShowingSigner));
         let state = EmbeddedHomeserver::new(&Config::without_file());
         let pool = Arc::new(RequestPool::start(threads, queued).unwrap());
-        PooledHomeserver::new(Arc::new(HomeserverRuntime::new(state, NoDirectory, router)), pool)
+        let pooled = PooledHomeserver::new(Arc::new(HomeserverRuntime::new(state, routes, router)), pool);
+        Rig { pooled, go, begun, answered }
     }
 
-    async fn ask(pooled: &PooledHomeserver<NoDirectory>) -> Response<ResponseBody> {
+    impl Rig {
+        fn ask(&self, path: &str) -> BoxFuture<'static, Response<ResponseBody>> {
+            let request = Request::get(path).body(Bytes::new()).unwrap();
+            self.pooled.handle("192.0.2.1".parse().unwrap(), request)
+        }
+
+        async fn until_all_threads_are_idle(&self, threads: usize) {
+            while self.pooled.pool.idle_threads() < threads {
+                tokio::task::yield_now().await;
+            }
+        }
+    }
+
+    async fn ask(pooled: &PooledHomeserver<OnlyLater>) -> Response<ResponseBody> {
         let request = Request::get("/_matrix/client/versions").body(Bytes::new()).unwrap();
         pooled.handle("192.0.2.1".parse().unwrap(), request).await
     }
 
     #[tokio::test]
+    async fn an_answer_that_comes_later_holds_no_thread_and_no_lock() {
+        let rig = rig(2, 8);
+        let later: Vec<_> = (0..8).map(|_| tokio::spawn(rig.ask("/later"))).collect();
+        while rig.begun.load(Ordering::SeqCst) < 8 {
+            tokio::task::yield_now().await;
+        }
+        rig.until_all_threads_are_idle(2).await;
+        assert_eq!(ask(&rig.pooled).await.status(), StatusCode::OK);
+        assert_eq!(rig.answered.load(Ordering::SeqCst), 0, "it was waited for");
+        rig.go.add_permits(8);
+        for answer in later {
+            assert_eq!(answer.await.unwrap().into_body().into_bytes(), r#""later""#);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_client_that_left_ends_the_waiting_and_nothing_else() {
+        let rig = rig(1, 8);
+        let (left, stays) = (tokio::spawn(rig.ask("/later")), tokio::spawn(rig.ask("/later")));
+        while rig.begun.load(Ordering::SeqCst) < 2 {
+            tokio::task::yield_now().await;
+        }
+        left.abort();
+        assert!(left.await.unwrap_err().is_cancelled());
+        rig.go.add_permits(2);
+        assert_eq!(stays.await.unwrap().status(), StatusCode::OK);
+        assert_eq!(rig.answered.load(Ordering::SeqCst), 1);
+    }
+
+    #[tokio::test]
+    async fn a_panic_is_answered_500_before_and_after_the_thread_is_free() {
+        let rig = rig(1, 8);
+        rig.go.add_permits(1);
+        for (count, path) in [(1, "/panic"), (2, "/later/panic")] {
+            let answer = rig.ask(path).await;
+            assert_eq!(answer.status(), StatusCode::INTERNAL_SERVER_ERROR, "{path}");
+            assert_eq!(answer.headers()[header::ACCESS_CONTROL_ALLOW_ORIGIN], "*");
+            assert_eq!(rig.pooled.runtime.panicked(), count);
+        }
+        assert_eq!(ask(&rig.pooled).await.status(), StatusCode::OK, "the lock is free");
+    }
+
+    #[tokio::test]
+    async fn a_pool_that_has_stopped_answers_503() {
+        let mut rig = rig(1, 8);
+        Arc::get_mut(&mut rig.pooled.pool).unwrap().end();
+        for path in ["/later", "/_matrix/client/versions"] {
+            assert_eq!(rig.ask(path).await.status(), StatusCode::SERVICE_UNAVAILABLE, "{path}");
+        }
+        assert_eq!(rig.begun.load(Ordering::SeqCst), 0);
+    }
+
+    #[tokio::test]
     async fn a_full_pool_answers_503_at_once_and_recovers() {
-        let pooled = pooled(1, 1);
+        let Rig { pooled, .. } = rig(1, 1);
         let (started, has_started) = mpsc::channel();
         let (release, released) = mpsc::channel::<()>();
         pooled

@@ -93,7 +93,7 @@ impl RequestPool {
         self.end();
     }
 
-    fn end(&mut self) {
+    pub(super) fn end(&mut self) {
         self.shared.queue.lock().open = false;
         self.shared.work_or_end.notify_all();
         for thread in self.threads.drain(..) {

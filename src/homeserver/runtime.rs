@@ -2,16 +2,20 @@
 //!
 //! ```text
 //!  pool thread:  lock ─► begin (slot taken under the lock) ─► RuntimeLockRelease: unlocked, the call is made ─► answer
+//!                                                         └─► what takes no thread: handed on, the thread is free ─► answer
 //! ```
 //!
 //! The lock is one plain mutex, never a reentrant one: releasing a reentrant lock frees one level of it, and a handler
 //! that was called by another would keep the whole homeserver waiting for a stranger's server.
 
+use std::fmt;
 use std::net::IpAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
+use futures_util::FutureExt as _;
 use http::{Request, Response};
 use parking_lot::{Mutex, MutexGuard};
 
@@ -19,6 +23,7 @@ use super::embedded::EmbeddedHomeserver;
 use super::router::Router;
 use super::throw_away_files::ThrowAwayFiles;
 use crate::admission::{Admission, ClientKey, ClientOutboundProxyPolicy, InFlightBudget};
+use crate::outbound::BoxFuture;
 use crate::portcullis::{Begun, Portcullis, RemoteLookup};
 use crate::proxy::answer::{self, ResponseBody};
 use crate::proxy::local_view::LocalView;
@@ -30,15 +35,15 @@ use crate::proxy::local_view::LocalView;
 #[derive(Debug)]
 pub struct HomeserverRuntime<D = Portcullis> {
     state: Mutex<EmbeddedHomeserver>,
-    directory: D,
+    outbound: D,
     router: Router,
-    panicked: AtomicU64,
-    /// Outlives the directory's calls, which write there: fields are dropped in this order.
+    panicked: Arc<AtomicU64>,
+    /// Outlives the calls, which write there: fields are dropped in this order.
     files: Option<ThrowAwayFiles>,
 }
 
-/// The directory routes in their two halves: one under the lock, one without it.
-pub trait DirectoryRoutes: Send + Sync + 'static {
+/// The routes that may leave the server in their two halves: one under the lock, one without it.
+pub trait OutboundRoutes: Send + Sync + 'static {
     /// An admitted lookup, not yet made. Dropping it gives its slot back.
     type Lookup;
 
@@ -48,9 +53,9 @@ pub trait DirectoryRoutes: Send + Sync + 'static {
         local: &dyn LocalView,
         peer: IpAddr,
         request: &Request<Bytes>,
-    ) -> Option<DirectoryStep<Self::Lookup>>;
+    ) -> Option<OutboundStep<Self::Lookup>>;
 
-    /// Second half. *Blocking:* until the call's deadline plus the worker margin at most.
+    /// Second half of a [call](OutboundStep::Call). *Blocking:* until the call's deadline plus the worker margin at most.
     fn finish_blocking(&self, lookup: Self::Lookup) -> Response<ResponseBody>;
 
     /// The door.
@@ -58,12 +63,22 @@ pub trait DirectoryRoutes: Send + Sync + 'static {
 }
 
 /// Where the first half left off.
-#[derive(Debug)]
-pub enum DirectoryStep<L> {
+pub enum OutboundStep<L> {
     /// Answered without asking anybody.
     Answer(Response<ResponseBody>),
-    /// A slot is held; the call is to be made without the lock.
+    /// A slot is held; the call is to be made without the lock, on this thread.
     Call(L),
+    /// A slot is held; the answer comes without a request thread.
+    Later(BoxFuture<'static, Response<ResponseBody>>),
+}
+
+/// What became of a request on its request thread.
+pub enum Handled {
+    /// It is answered.
+    Answer(Response<ResponseBody>),
+    /// It will be answered, and nobody has to hold a request thread for it. *Panics:* never, a panic inside is answered 500
+    /// and counted. *Cancel safety:* dropping it ends the waiting.
+    Later(BoxFuture<'static, Response<ResponseBody>>),
 }
 
 /// Frees the runtime lock for the one thing it may be freed for: a call to another server.
@@ -83,10 +98,10 @@ impl<'g, 'm, T> RuntimeLockRelease<'g, 'm, T> {
     }
 }
 
-impl<D: DirectoryRoutes> HomeserverRuntime<D> {
+impl<D: OutboundRoutes> HomeserverRuntime<D> {
     /// A homeserver over `state`.
-    pub fn new(state: EmbeddedHomeserver, directory: D, router: Router) -> Self {
-        Self { state: Mutex::new(state), directory, router, panicked: AtomicU64::new(0), files: None }
+    pub fn new(state: EmbeddedHomeserver, outbound: D, router: Router) -> Self {
+        Self { state: Mutex::new(state), outbound, router, panicked: Arc::default(), files: None }
     }
 
     /// Keeps the directory that files of other servers are written to as long as it is written to.
@@ -99,53 +114,59 @@ impl<D: DirectoryRoutes> HomeserverRuntime<D> {
         self.files.as_ref()
     }
 
-    /// Answers one request of `peer`, on a thread of the request pool.
+    /// Answers one request of `peer`, on a thread of the request pool, or says that its answer needs none.
     ///
     /// *Panics:* never; a panic inside is answered 500 and counted. *Blocking:* as long as the lookup takes, which ends by
-    /// its deadline plus the worker margin; everything else is answered at once.
-    pub fn handle(&self, peer: IpAddr, request: &Request<Bytes>) -> Response<ResponseBody> {
-        catch_unwind(AssertUnwindSafe(|| self.answer(peer, request))).unwrap_or_else(|_| {
-            self.panicked.fetch_add(1, Ordering::Relaxed);
-            tracing::error!(target: "portcullis::homeserver", "a request handler panicked");
-            answer::homeserver::internal_fault()
-        })
+    /// its deadline plus the worker margin; everything else is answered, or handed on, at once.
+    pub fn handle(&self, peer: IpAddr, request: &Request<Bytes>) -> Handled {
+        match catch_unwind(AssertUnwindSafe(|| self.answer(peer, request))) {
+            Ok(Handled::Answer(answer)) => Handled::Answer(answer),
+            Ok(Handled::Later(answer)) => {
+                let panicked = Arc::clone(&self.panicked);
+                Handled::Later(Box::pin(
+                    AssertUnwindSafe(answer).catch_unwind().map(move |said| said.unwrap_or_else(|_| fault(&panicked))),
+                ))
+            }
+            Err(_) => Handled::Answer(fault(&self.panicked)),
+        }
     }
 
-    fn answer(&self, peer: IpAddr, request: &Request<Bytes>) -> Response<ResponseBody> {
+    fn answer(&self, peer: IpAddr, request: &Request<Bytes>) -> Handled {
         if let Some(answer) = Router::preflight(request) {
-            return answer;
+            return Handled::Answer(answer);
         }
         let mut state = self.state.lock();
-        match self.directory.begin(&*state, peer, request) {
-            Some(DirectoryStep::Answer(answer)) => answer,
-            Some(DirectoryStep::Call(lookup)) => {
-                RuntimeLockRelease::of(&mut state).during(|| self.directory.finish_blocking(lookup))
+        Handled::Answer(match self.outbound.begin(&*state, peer, request) {
+            Some(OutboundStep::Answer(answer)) => answer,
+            Some(OutboundStep::Call(lookup)) => {
+                RuntimeLockRelease::of(&mut state).during(|| self.outbound.finish_blocking(lookup))
             }
+            Some(OutboundStep::Later(answer)) => return Handled::Later(answer),
             None => {
                 drop(state);
                 self.router.answer(request)
             }
-        }
+        })
     }
 
     /// The budget every client-triggered call is made under.
     pub fn client_outbound_budget(&self) -> &InFlightBudget<ClientKey> {
-        self.directory.admission().budget()
+        self.outbound.admission().budget()
     }
 
     /// The caps and deadlines that follow from the pool's size.
     pub fn client_outbound_proxy_policy(&self) -> ClientOutboundProxyPolicy {
-        self.directory.admission().policy()
+        self.outbound.admission().policy()
     }
 
     /// The door, for status.
     pub fn admission(&self) -> &Admission {
-        self.directory.admission()
+        self.outbound.admission()
     }
 
     /// The routes that may leave the server.
-    pub fn directory(&self) -> &D {
-        &self.directory
+    pub fn outbound(&self) -> &D {
+        &self.outbound
     }
 
     /// How many handlers panicked so far.
@@ -154,7 +175,32 @@ impl<D: DirectoryRoutes> HomeserverRuntime<D> {
     }
 }
 
-impl DirectoryRoutes for Portcullis {
+fn fault(panicked: &AtomicU64) -> Response<ResponseBody> {
+    panicked.fetch_add(1, Ordering::Relaxed);
+    tracing::error!(target: "portcullis::homeserver", "a request handler panicked");
+    answer::homeserver::internal_fault()
+}
+
+impl<L: fmt::Debug> fmt::Debug for OutboundStep<L> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Answer(answer) => out.debug_tuple("Answer").field(answer).finish(),
+            Self::Call(lookup) => out.debug_tuple("Call").field(lookup).finish(),
+            Self::Later(_) => out.write_str("Later"),
+        }
+    }
+}
+
+impl fmt::Debug for Handled {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Answer(answer) => out.debug_tuple("Answer").field(answer).finish(),
+            Self::Later(_) => out.write_str("Later"),
+        }
+    }
+}
+
+impl OutboundRoutes for Portcullis {
     type Lookup = Box<RemoteLookup>;
 
     fn begin(
@@ -162,12 +208,11 @@ impl DirectoryRoutes for Portcullis {
         local: &dyn LocalView,
         peer: IpAddr,
         request: &Request<Bytes>,
-    ) -> Option<DirectoryStep<Self::Lookup>> {
+    ) -> Option<OutboundStep<Self::Lookup>> {
         Self::begin(self, local, peer, request).map(|begun| match begun {
-            Begun::Answer(answer) => DirectoryStep::Answer(answer),
-            Begun::Call(lookup) => DirectoryStep::Call(lookup),
-            // Not made before the listener sends answers that no thread waits for: the switch is off here.
-            Begun::Media(_) => DirectoryStep::Answer(answer::homeserver::busy()),
+            Begun::Answer(answer) => OutboundStep::Answer(answer),
+            Begun::Call(lookup) => OutboundStep::Call(lookup),
+            Begun::Media(lookup) => OutboundStep::Later(Box::pin(self.finish_media(*lookup))),
         })
     }
 
@@ -196,14 +241,14 @@ mod tests {
     /// Only a test that fails waits this long.
     const LONG: Duration = Duration::from_secs(20);
 
-    /// A directory whose calls wait until the test lets them go.
+    /// Routes whose calls wait until the test lets them go.
     struct Held {
         admission: Admission,
         calling: SyncSender<usize>,
         go: Mutex<Receiver<()>>,
     }
 
-    impl DirectoryRoutes for Held {
+    impl OutboundRoutes for Held {
         type Lookup = Admitted;
 
         fn begin(
@@ -211,13 +256,13 @@ mod tests {
             _local: &dyn LocalView,
             peer: IpAddr,
             request: &Request<Bytes>,
-        ) -> Option<DirectoryStep<Admitted>> {
+        ) -> Option<OutboundStep<Admitted>> {
             assert!(!request.uri().path().contains("panic"), "on purpose");
             let route = OutboundRoute::classify(request.method(), request.uri()).unwrap()?;
             match self.admission.admit(&ClientKey::vouched(peer, Default::default()), route) {
-                Ok(pass) => Some(DirectoryStep::Call(pass)),
+                Ok(pass) => Some(OutboundStep::Call(pass)),
                 Err(_) => {
-                    Some(DirectoryStep::Answer(answer::error(StatusCode::TOO_MANY_REQUESTS, "M_LIMIT_EXCEEDED", "")))
+                    Some(OutboundStep::Answer(answer::error(StatusCode::TOO_MANY_REQUESTS, "M_LIMIT_EXCEEDED", "")))
                 }
             }
         }
@@ -243,15 +288,16 @@ mod tests {
         let (say_calling, calling) = sync_channel(8);
         let (go, may_go) = channel();
         let admission = Admission::new("us.example".parse().unwrap(), ClientOutboundProxyPolicy::for_pool(8));
-        let directory = Held { admission, calling: say_calling, go: Mutex::new(may_go) };
+        let outbound = Held { admission, calling: say_calling, go: Mutex::new(may_go) };
         let router = Router::new("us.example".parse().unwrap(), Arc::new(ShowingSigner));
         let state = EmbeddedHomeserver::new(&Config::without_file());
-        Rig { runtime: Arc::new(HomeserverRuntime::new(state, directory, router)), calling, go }
+        Rig { runtime: Arc::new(HomeserverRuntime::new(state, outbound, router)), calling, go }
     }
 
     fn status(runtime: &HomeserverRuntime<Held>, peer: &str, uri: &str) -> u16 {
         let request = Request::builder().uri(uri).body(Bytes::new()).unwrap();
-        runtime.handle(peer.parse().unwrap(), &request).status().as_u16()
+        let Handled::Answer(answer) = runtime.handle(peer.parse().unwrap(), &request) else { panic!("not answered") };
+        answer.status().as_u16()
     }
 
     const REMOTE: &str = "/_matrix/client/v3/publicRooms?server=them.example";

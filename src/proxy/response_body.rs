@@ -1,8 +1,11 @@
 //! [`ResponseBody`]: what follows the head of an answer.
 
+use std::fmt;
 use std::io;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::Thread;
 
 use bytes::{Buf as _, Bytes};
 use http_body::{Body, Frame, SizeHint};
@@ -25,11 +28,23 @@ enum Kind {
     Bytes(Bytes),
     #[cfg(feature = "outbound")]
     File(FileReader),
+    Streamed(AnyBody),
 }
 
+/// Somebody's own body.
+struct AnyBody(Pin<Box<dyn Body<Data = Bytes, Error = BodyCut> + Send>>);
+
 impl ResponseBody {
+    /// A body that comes piece by piece and is nowhere held whole. A piece of more than 64 KiB is a server's memory for as
+    /// long as a slow client takes it.
+    ///
+    /// An end without an error is the end of the whole; where `body` knows its length beforehand, its `size_hint` says so.
+    pub fn streamed(body: impl Body<Data = Bytes, Error = BodyCut> + Send + 'static) -> Self {
+        Self { kind: Kind::Streamed(AnyBody(Box::pin(body))) }
+    }
+
     /// The whole body, if it is one of bytes: ready at once, nothing is waited for. Empty if it was read already, and empty
-    /// for a file ([`ResponseBody::is_file`]); that is read by [`ResponseBody::into_reader`] or as an
+    /// for one that [is streamed](Self::is_streamed); that is read by [`ResponseBody::into_reader`] or as an
     /// [`http_body::Body`].
     ///
     /// Answers carry no `Content-Length` but for files whose length is known; the server that writes them adds the length of
@@ -49,17 +64,15 @@ impl ResponseBody {
             Kind::Bytes(bytes) => bytes,
             #[cfg(feature = "outbound")]
             Kind::File(_) => Bytes::new(),
+            Kind::Streamed(_) => Bytes::new(),
         }
     }
 
-    /// Whether it is a file: not in memory, and perhaps still on its way.
+    /// Whether it comes piece by piece: a file, say, that is not in memory and perhaps still on its way. Its length may not
+    /// be known beforehand.
     #[must_use]
-    pub fn is_file(&self) -> bool {
-        match self.kind {
-            Kind::Bytes(_) => false,
-            #[cfg(feature = "outbound")]
-            Kind::File(_) => true,
-        }
+    pub fn is_streamed(&self) -> bool {
+        !matches!(self.kind, Kind::Bytes(_))
     }
 
     /// The body for a synchronous server, bytes or a file.
@@ -83,6 +96,7 @@ impl ResponseBody {
             Kind::Bytes(bytes) => Reader::Bytes(bytes.reader()),
             #[cfg(feature = "outbound")]
             Kind::File(file) => Reader::File(file.into_blocking()),
+            Kind::Streamed(body) => Reader::Streamed { body, piece: Bytes::new() },
         }
     }
 }
@@ -92,6 +106,10 @@ enum Reader {
     Bytes(bytes::buf::Reader<Bytes>),
     #[cfg(feature = "outbound")]
     File(crate::proxy::media_store::BlockingFileReader),
+    Streamed {
+        body: AnyBody,
+        piece: Bytes,
+    },
 }
 
 impl io::Read for Reader {
@@ -100,7 +118,49 @@ impl io::Read for Reader {
             Self::Bytes(bytes) => bytes.read(buffer),
             #[cfg(feature = "outbound")]
             Self::File(file) => file.read(buffer),
+            Self::Streamed { body, piece } => {
+                while piece.is_empty() {
+                    match body.wait_for_frame() {
+                        None => return Ok(0),
+                        Some(frame) => {
+                            let frame = frame.map_err(|cut| io::Error::new(io::ErrorKind::UnexpectedEof, cut))?;
+                            *piece = frame.into_data().unwrap_or_default();
+                        }
+                    }
+                }
+                let now = piece.len().min(buffer.len());
+                piece.split_to(now).reader().read(buffer)
+            }
         }
+    }
+}
+
+/// Wakes a thread that is parked.
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+impl AnyBody {
+    /// *Blocking:* until the next piece is there.
+    fn wait_for_frame(&mut self) -> Option<Result<Frame<Bytes>, BodyCut>> {
+        let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+        let mut context = Context::from_waker(&waker);
+        loop {
+            match self.0.as_mut().poll_frame(&mut context) {
+                Poll::Ready(frame) => return frame,
+                Poll::Pending => std::thread::park(),
+            }
+        }
+    }
+}
+
+impl fmt::Debug for AnyBody {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_tuple("AnyBody").finish_non_exhaustive()
     }
 }
 
@@ -133,16 +193,13 @@ impl Body for ResponseBody {
     type Data = Bytes;
     type Error = BodyCut;
 
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        #[cfg_attr(not(feature = "outbound"), expect(unused_variables, reason = "bytes are there"))]
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BodyCut>>> {
+    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyCut>>> {
         match &mut self.kind {
             Kind::Bytes(bytes) if bytes.is_empty() => Poll::Ready(None),
             Kind::Bytes(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
             #[cfg(feature = "outbound")]
             Kind::File(file) => Pin::new(file).poll_frame(context),
+            Kind::Streamed(body) => body.0.as_mut().poll_frame(context),
         }
     }
 
@@ -151,6 +208,7 @@ impl Body for ResponseBody {
             Kind::Bytes(bytes) => bytes.is_empty(),
             #[cfg(feature = "outbound")]
             Kind::File(file) => file.is_end_stream(),
+            Kind::Streamed(body) => body.0.is_end_stream(),
         }
     }
 
@@ -159,6 +217,7 @@ impl Body for ResponseBody {
             Kind::Bytes(bytes) => SizeHint::with_exact(u64::try_from(bytes.len()).unwrap_or(0)),
             #[cfg(feature = "outbound")]
             Kind::File(file) => file.size_hint(),
+            Kind::Streamed(body) => body.0.size_hint(),
         }
     }
 }

@@ -25,6 +25,8 @@ use tokio::time::{sleep, timeout};
 
 #[cfg(test)]
 mod full;
+#[cfg(test)]
+mod streamed;
 
 /// Only a test that fails waits this long.
 const LONG: Duration = Duration::from_secs(20);
@@ -81,8 +83,6 @@ struct Rig {
 }
 
 fn rig(threads: usize, limits: ListenerLimits) -> Rig {
-    let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
-    let address = listener.local_addr();
     let held = Arc::new(Semaphore::new(0));
     let (started, finished) = (Arc::default(), Arc::default());
     let pool = Arc::new(RequestPool::start(threads, 64).unwrap());
@@ -92,10 +92,19 @@ fn rig(threads: usize, limits: ListenerLimits) -> Rig {
         started: Arc::clone(&started),
         finished: Arc::clone(&finished),
     });
+    let mut rig = rig_around(handler, pool, limits);
+    (rig.held, rig.started, rig.finished) = (held, started, finished);
+    rig
+}
+
+fn rig_around(handler: Arc<dyn Handler>, pool: Arc<RequestPool>, limits: ListenerLimits) -> Rig {
+    let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let address = listener.local_addr();
     let (stop, stopped) = oneshot::channel::<()>();
     let serving = tokio::spawn(listener.serve(handler, limits, async {
         let _ = stopped.await;
     }));
+    let (held, started, finished) = (Arc::new(Semaphore::new(0)), Arc::default(), Arc::default());
     Rig { address, held, started, finished, stop: Some(stop), serving, _pool: pool }
 }
 

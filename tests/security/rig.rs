@@ -404,7 +404,7 @@ impl Homeserver {
         until("the slots are free", || self.in_flight() == 0).await;
         until("the threads are idle", || self.pool.idle_threads() == threads).await;
         assert_eq!(self.runtime.client_outbound_budget().tracked_keys(), 0);
-        assert_eq!(self.runtime.directory().status().federation_worker.overruns, 0);
+        assert_eq!(self.runtime.outbound().status().federation_worker.overruns, 0);
     }
 }
 

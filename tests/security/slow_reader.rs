@@ -2,8 +2,8 @@
 //!
 //! *Attack:* ask for something large and read nothing, or a byte now and then: whoever writes the answer waits. *Control:* no
 //! request thread writes to a socket (`src/homeserver/pooled.rs`), and an answer has a time in which to be gone
-//! (`TimedWrites` in `src/homeserver/listener/timed_writes.rs`). *Unplug:* return `said` unseen from
-//! `TimedWrites::unless_late`: the client's one place never comes back.
+//! (`TimedWrites` in `src/homeserver/listener/timed_writes.rs`). *Unplug:* let `TimedWrites::wait` say
+//! `Poll::Pending` whatever the time: the client's one place never comes back.
 
 use std::time::Duration;
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use http::header::{CONNECTION, HOST};
-use http::{HeaderMap, HeaderValue, Request, Response};
+use http::{HeaderMap, HeaderValue, Method, Request, Response};
 use http_body::Body as _;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use hyper::body::Incoming;
@@ -19,9 +19,11 @@ use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
+use super::answer_clock::AnswerKind;
 use super::limits::ListenerLimits;
+use super::outgoing::Outgoing;
 use super::standing::{Standing, Standings};
-use super::timed_writes::TimedWrites;
+use super::timed_writes::{Abort, TimedWrites};
 use super::unsent::{AnswerBody, Reserved, UnsentBytes};
 use super::{BadRequest, Handler};
 use crate::admission::ClientKey;
@@ -57,13 +59,14 @@ pub(super) async fn serve<S>(
     shared: Arc<Shared>,
     mut stopping: watch::Receiver<bool>,
 ) where
-    S: AsyncRead + AsyncWrite + Unpin,
+    S: AsyncRead + AsyncWrite + Abort + Unpin,
 {
     let limits = &shared.limits;
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new())
         .header_read_timeout(limits.head_time)
         .max_header_size(limits.max_head_bytes)
+        // Nor does it take another piece of an answer while so much is not sent.
         .max_buf_size(limits.max_head_bytes)
         .max_headers(limits.max_header_lines)
         // An answer's bytes are passed on as they are, never copied: they tell when they are sent.
@@ -71,12 +74,13 @@ pub(super) async fn serve<S>(
         // A client that has said all it wants to say may still be listening, and one that hung up changes nothing: the
         // work is on its way and ends by its deadline.
         .half_close(true);
-    let io = TokioIo::new(TimedWrites::new(stream, limits.answer_time));
+    let outgoing = Arc::new(Outgoing::new(Arc::clone(&standing)));
+    let io = TokioIo::new(TimedWrites::new(stream, limits, Arc::clone(&outgoing)));
     let served = Arc::new(AtomicUsize::new(0));
     let service = {
-        let (shared, standing) = (Arc::clone(&shared), Arc::clone(&standing));
+        let shared = Arc::clone(&shared);
         service_fn(move |request| {
-            answer(request, peer, Arc::clone(&shared), Arc::clone(&standing), Arc::clone(&served))
+            answer(request, peer, Arc::clone(&shared), Arc::clone(&outgoing), Arc::clone(&served))
         })
     };
     let mut connection = pin!(http.serve_connection(io, service));
@@ -93,23 +97,24 @@ pub(super) async fn serve<S>(
 }
 
 pub(super) fn set_socket_options(stream: &TcpStream, limits: &ListenerLimits) {
-    // Both options only tighten what the limits bound anyway, so a system that refuses them loses no control.
+    // All options only tighten what the limits bound anyway, so a system that refuses them loses no control.
     drop(stream.set_nodelay(true));
+    let socket = socket2::SockRef::from(stream);
+    drop(socket.set_send_buffer_size(limits.send_buffer_bytes));
     #[cfg(any(target_os = "linux", target_os = "android"))]
-    drop(socket2::SockRef::from(stream).set_tcp_user_timeout(Some(limits.write_stall)));
-    #[cfg(not(any(target_os = "linux", target_os = "android")))]
-    let _: &ListenerLimits = limits;
+    drop(socket.set_tcp_user_timeout(Some(limits.write_stall)));
 }
 
 async fn answer(
     request: Request<Incoming>,
     peer: IpAddr,
     shared: Arc<Shared>,
-    standing: Arc<Standing>,
+    outgoing: Arc<Outgoing>,
     served: Arc<AtomicUsize>,
 ) -> Result<Response<AnswerBody>, ChosenToEnd> {
+    let is_head = request.method() == Method::HEAD;
     let request = whole(request, &shared.limits).await;
-    let in_flight = standing.begin().ok_or(ChosenToEnd)?;
+    let in_flight = outgoing.standing.begin().ok_or(ChosenToEnd)?;
     let mut answer = match request {
         Ok(request) => shared.handler.handle(peer, request).await,
         Err(problem) => {
@@ -127,8 +132,12 @@ async fn answer(
         close_after(&mut answer);
         Reserved::nothing()
     });
-    let unread = in_flight.answered();
-    Ok(answer.map(|body| AnswerBody::new(body, reserved, unread)))
+    // What is no more than a head comes piece by piece in no case.
+    let is_streamed = answer.body().is_streamed() && !is_head && !answer.body().is_end_stream();
+    let kind = if is_streamed { AnswerKind::Streamed } else { AnswerKind::Whole };
+    outgoing.announce(kind);
+    let unread = in_flight.answered(kind);
+    Ok(answer.map(|body| AnswerBody::new(body, reserved, unread, outgoing)))
 }
 
 /// Who a connection's answers count against; a listed proxy speaks for many, and only what binds all binds it.

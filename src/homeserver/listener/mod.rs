@@ -6,12 +6,16 @@
 //! ```text
 //!  accept ─► place (all, per client) ─► head ≤ 32 KiB, 10 s ─► body ≤ 64 KiB, 15 s ─► Handler ─► answer, 60 s
 //!            closed at once             431, closed            413, 408                          503, closed
+//!                                                                                       └─► streamed, ≥ 16 KiB/s
+//!                                                                                           reset
 //! ```
 //!
 //! When all places are taken, a newcomer gets the place of the connection that has waited longest for a whole request.
 
+mod answer_clock;
 mod connection;
 mod limits;
+mod outgoing;
 mod places;
 mod standing;
 mod timed_writes;
@@ -35,6 +39,7 @@ use self::connection::Shared;
 pub use self::limits::ListenerLimits;
 use self::places::{ConnectionPlace, ConnectionPlaces};
 use self::standing::Standings;
+use self::timed_writes::Abort;
 use crate::admission::Full;
 use crate::outbound::BoxFuture;
 use crate::proxy::answer::ResponseBody;
@@ -66,7 +71,7 @@ pub trait Handler: Send + Sync + 'static {
 /// without sockets.
 pub(crate) async fn serve_stream<S>(stream: S, peer: IpAddr, handler: Arc<dyn Handler>, limits: ListenerLimits)
 where
-    S: AsyncRead + AsyncWrite + Unpin,
+    S: AsyncRead + AsyncWrite + Abort + Unpin,
 {
     let (_stop, stopping) = watch::channel(false);
     let shared = Arc::new(Shared::new(handler, limits));
@@ -146,7 +151,7 @@ impl Listener {
 }
 
 /// A place for a connection from `peer`. When all are taken, room is made by ending the connection that has waited longest,
-/// or else one that does not read; it ends at once, as no request of its is being worked on.
+/// or else one that does not read; it ends at once, as nothing is being worked on for it.
 async fn place(
     places: &ConnectionPlaces,
     peer: IpAddr,
@@ -169,3 +174,6 @@ async fn place(
     }
     None
 }
+
+#[cfg(test)]
+mod tests;

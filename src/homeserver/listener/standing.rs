@@ -3,6 +3,10 @@
 //! A connection on which nothing was asked yet costs its owner nothing to open, so it is the first that has to go. Next is
 //! one whose answers are made and lie unread: asking for many and reading none must not be a way to keep a place. One whose
 //! request is being worked on never goes.
+//!
+//! An answer that is streamed is being worked on while its client takes what there is. It lies unread while a write waits,
+//! and whoever reads well stands last among those: its time starts anew with each write that waits, unless it is behind
+//! the least rate.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,10 +14,12 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
+use super::answer_clock::AnswerKind;
+
 /// The connections that may be ended, the longest standing first.
 ///
-/// Always: a connection is in one of the two lists exactly while no request of its is being worked on and it was not
-/// chosen to end.
+/// Always: a connection is in one of the two lists exactly while nothing of its is being worked on and it was not chosen to
+/// end.
 #[derive(Debug, Default)]
 pub(super) struct Standings {
     lists: Mutex<Lists>,
@@ -39,7 +45,12 @@ pub(super) struct Standing {
 #[derive(Debug)]
 struct Own {
     in_flight: usize,
+    /// Whole answers that are on their way.
     unread: usize,
+    /// Streamed answers that are on their way.
+    streamed: usize,
+    /// What is written of a streamed answer waits for the client.
+    stalled: bool,
     /// Since when something lies unread: an answer more does not make the first one younger.
     unread_since: Option<u64>,
     listed: Listed,
@@ -64,18 +75,19 @@ pub(super) struct InFlight {
 #[derive(Debug)]
 pub(super) struct Unread {
     connection: Arc<Standing>,
+    kind: AnswerKind,
 }
 
 impl Standings {
     pub(super) fn join(self: &Arc<Self>) -> Arc<Standing> {
-        let own = Own { in_flight: 0, unread: 0, unread_since: None, listed: Listed::Not };
+        let own = Own { in_flight: 0, unread: 0, streamed: 0, stalled: false, unread_since: None, listed: Listed::Not };
         let standing = Standing { all: Arc::clone(self), own: Mutex::new(own), chosen: Arc::new(Notify::new()) };
         standing.change(|_| ());
         Arc::new(standing)
     }
 
     /// Tells the connection that has stood longest to end, one that waits before one that does not read. From here on it
-    /// takes no request. `false`: every connection has a request that is being worked on.
+    /// takes no request. `false`: something is being worked on for every connection.
     pub(super) fn end_longest_standing(&self) -> bool {
         let mut lists = self.lists.lock();
         let longest = lists.waiting.pop_first().or_else(|| lists.unread.pop_first());
@@ -101,11 +113,40 @@ impl Lists {
     }
 }
 
+impl Own {
+    fn on_their_way(&mut self, kind: AnswerKind) -> &mut usize {
+        match kind {
+            AnswerKind::Whole => &mut self.unread,
+            AnswerKind::Streamed => &mut self.streamed,
+        }
+    }
+}
+
 impl Standing {
     /// A whole request is there. `None`: too late, the connection was chosen to end.
     pub(super) fn begin(self: &Arc<Self>) -> Option<InFlight> {
         self.change(|own| own.in_flight = own.in_flight.saturating_add(1))
             .then(|| InFlight { connection: Arc::clone(self) })
+    }
+
+    /// A streamed answer is on its way.
+    pub(super) fn streams(&self) -> bool {
+        self.own.lock().streamed > 0
+    }
+
+    /// A write of a streamed answer waits for the client.
+    pub(super) fn stalls(&self) {
+        self.change(|own| own.stalled = true);
+    }
+
+    /// It waits no longer. Whoever `keeps_pace` is no slower for it.
+    pub(super) fn moves(&self, keeps_pace: bool) {
+        self.change(|own| {
+            own.stalled = false;
+            if keeps_pace && own.unread == 0 {
+                own.unread_since = None;
+            }
+        });
     }
 
     /// Ready once the connection has to end.
@@ -124,12 +165,14 @@ impl Standing {
             own.listed = Listed::Ended;
             return false;
         }
-        if own.unread == 0 {
+        own.stalled &= own.streamed > 0;
+        if own.unread == 0 && own.streamed == 0 {
             own.unread_since = None;
         }
-        own.listed = if own.in_flight > 0 {
+        let works = own.in_flight > 0 || (own.streamed > 0 && !own.stalled);
+        own.listed = if works {
             Listed::Not
-        } else if own.unread > 0 {
+        } else if own.unread > 0 || own.streamed > 0 {
             let number = *own.unread_since.get_or_insert_with(|| lists.number());
             lists.unread.insert(number, Arc::clone(&self.chosen));
             Listed::Unread(number)
@@ -150,10 +193,13 @@ impl Drop for Standing {
 
 impl InFlight {
     /// The answer is made; from here on it is the client's turn.
-    pub(super) fn answered(self) -> Unread {
+    pub(super) fn answered(self, kind: AnswerKind) -> Unread {
         let connection = Arc::clone(&self.connection);
-        connection.change(|own| own.unread = own.unread.saturating_add(1));
-        Unread { connection }
+        connection.change(|own| {
+            let on_their_way = own.on_their_way(kind);
+            *on_their_way = on_their_way.saturating_add(1);
+        });
+        Unread { connection, kind }
     }
 }
 
@@ -165,7 +211,10 @@ impl Drop for InFlight {
 
 impl Drop for Unread {
     fn drop(&mut self) {
-        self.connection.change(|own| own.unread = own.unread.saturating_sub(1));
+        self.connection.change(|own| {
+            let on_their_way = own.on_their_way(self.kind);
+            *on_their_way = on_their_way.saturating_sub(1);
+        });
     }
 }
 
@@ -196,9 +245,9 @@ mod tests {
     async fn one_that_does_not_read_goes_after_those_who_wait_and_an_answer_more_does_not_save_it() {
         let all = Arc::new(Standings::default());
         let (reads_none, reads_late, waits) = (all.join(), all.join(), all.join());
-        let first = reads_none.begin().unwrap().answered();
-        let late = reads_late.begin().unwrap().answered();
-        let second = reads_none.begin().unwrap().answered();
+        let first = reads_none.begin().unwrap().answered(AnswerKind::Whole);
+        let late = reads_late.begin().unwrap().answered(AnswerKind::Whole);
+        let second = reads_none.begin().unwrap().answered(AnswerKind::Whole);
         assert!(all.end_longest_standing());
         waits.chosen_to_end().await;
         assert!(all.end_longest_standing());
@@ -210,13 +259,66 @@ mod tests {
         assert!(all.lists.lock().unread.is_empty());
     }
 
+    #[tokio::test]
+    async fn a_streamed_answer_is_worked_on_while_its_client_takes_it_and_lies_unread_while_a_write_waits() {
+        let all = Arc::new(Standings::default());
+        let streams = all.join();
+        let answer = streams.begin().unwrap().answered(AnswerKind::Streamed);
+        assert!(!all.end_longest_standing(), "its client has not kept anything waiting");
+        streams.stalls();
+        streams.moves(true);
+        assert!(!all.end_longest_standing());
+        streams.stalls();
+        assert!(all.end_longest_standing());
+        streams.chosen_to_end().await;
+        streams.moves(true);
+        assert!(streams.begin().is_none(), "too late");
+        drop(answer);
+        assert!(!all.end_longest_standing());
+    }
+
+    #[tokio::test]
+    async fn whoever_reads_a_streamed_answer_well_goes_last_and_whoever_drips_stays_where_it_stood() {
+        let all = Arc::new(Standings::default());
+        let (reads_well, drips, unread) = (all.join(), all.join(), all.join());
+        let mut answers: Vec<_> =
+            [&reads_well, &drips].map(|one| one.begin().unwrap().answered(AnswerKind::Streamed)).into();
+        reads_well.stalls();
+        drips.stalls();
+        answers.push(unread.begin().unwrap().answered(AnswerKind::Whole));
+        drips.moves(false);
+        drips.stalls();
+        reads_well.moves(true);
+        reads_well.stalls();
+        for next in [&drips, &unread, &reads_well] {
+            assert!(all.end_longest_standing());
+            next.chosen_to_end().await;
+        }
+        assert!(!all.end_longest_standing());
+    }
+
+    #[test]
+    fn a_streamed_answer_that_is_gone_leaves_a_connection_that_waits() {
+        let all = Arc::new(Standings::default());
+        let streams = all.join();
+        let answer = streams.begin().unwrap().answered(AnswerKind::Streamed);
+        assert!(streams.streams());
+        streams.stalls();
+        drop(answer);
+        assert!(!streams.streams());
+        assert!(all.lists.lock().unread.is_empty());
+        assert_eq!(all.lists.lock().waiting.len(), 1);
+        drop(streams.begin().unwrap().answered(AnswerKind::Streamed));
+        assert!(!streams.own.lock().stalled);
+    }
+
     #[test]
     fn a_connection_that_ended_leaves_nothing_behind() {
         let all = Arc::new(Standings::default());
         drop(all.join());
         let asked = all.join();
         drop(asked.begin());
-        drop(asked.begin().map(InFlight::answered));
+        drop(asked.begin().map(|asked| asked.answered(AnswerKind::Whole)));
         drop(asked);
         let lists = all.lists.lock();
         assert!(lists.waiting.is_empty() && lists.unread.is_empty());

@@ -12,6 +12,7 @@ use http_body::{Body, Frame, SizeHint};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::limits::ListenerLimits;
+use super::outgoing::Outgoing;
 use super::standing::Unread;
 use crate::admission::{ClientKey, InFlightBudget, Slot};
 use crate::proxy::response_body::{BodyCut, ResponseBody};
@@ -21,7 +22,8 @@ pub(super) const SMALL_ANSWER_BYTES: u64 = 16 * 1024;
 
 /// The bytes of all answers that are not sent yet.
 ///
-/// Always: at most as many as it was made for, and of one client at most so many answers; small answers aside.
+/// Always: at most as many as it was made for, and of one client at most so many answers; small ones aside, and streamed
+/// ones, of which each connection holds a piece or two (`of_a_streamed_answer_a_piece_or_two_are_held`).
 #[derive(Debug)]
 pub(super) struct UnsentBytes {
     left: Arc<Semaphore>,
@@ -43,9 +45,11 @@ impl UnsentBytes {
         Self { left: Arc::new(Semaphore::new(bytes)), of_clients }
     }
 
-    /// Room for `body` on its way to `client`, or to somebody who speaks for many; `None` if there is none, or if its size
-    /// is not known.
-    pub(super) fn reserve(&self, client: Option<&ClientKey>, body: &impl Body) -> Option<Reserved> {
+    /// Room for `body` on its way to `client`, or to somebody who speaks for many; `None` if there is none.
+    pub(super) fn reserve(&self, client: Option<&ClientKey>, body: &ResponseBody) -> Option<Reserved> {
+        if body.is_streamed() {
+            return Some(Reserved::nothing());
+        }
         let bytes = body.size_hint().exact()?;
         if bytes <= SMALL_ANSWER_BYTES {
             return Some(Reserved::nothing());
@@ -57,7 +61,7 @@ impl UnsentBytes {
 }
 
 impl Reserved {
-    /// What a small answer takes.
+    /// What a small answer takes, or one that is streamed.
     pub(super) fn nothing() -> Self {
         Self { _bytes: None, _of_client: None }
     }
@@ -67,6 +71,7 @@ impl Reserved {
 pub(super) struct AnswerBody {
     bytes: ResponseBody,
     held: Arc<Held>,
+    outgoing: Arc<Outgoing>,
 }
 
 struct Held {
@@ -80,8 +85,8 @@ struct HeldBytes {
 }
 
 impl AnswerBody {
-    pub(super) fn new(bytes: ResponseBody, reserved: Reserved, unread: Unread) -> Self {
-        Self { bytes, held: Arc::new(Held { _reserved: reserved, _unread: unread }) }
+    pub(super) fn new(bytes: ResponseBody, reserved: Reserved, unread: Unread, outgoing: Arc<Outgoing>) -> Self {
+        Self { bytes, held: Arc::new(Held { _reserved: reserved, _unread: unread }), outgoing }
     }
 }
 
@@ -97,6 +102,9 @@ impl Body for AnswerBody {
 
     fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyCut>>> {
         let frame = ready!(Pin::new(&mut self.bytes).poll_frame(context));
+        if let Some(Err(BodyCut)) = frame {
+            self.outgoing.cut();
+        }
         Poll::Ready(frame.map(|frame| {
             frame.map(|frame| {
                 frame.map_data(|bytes| Bytes::from_owner(HeldBytes { bytes, _held: Arc::clone(&self.held) }))
@@ -118,6 +126,7 @@ mod tests {
     use http_body_util::BodyExt as _;
 
     use super::*;
+    use crate::homeserver::listener::answer_clock::AnswerKind;
     use crate::homeserver::listener::standing::Standings;
 
     fn limits(max_unsent_bytes: usize) -> ListenerLimits {
@@ -141,12 +150,38 @@ mod tests {
         assert!(unsent.reserve(None, &body(100_001)).is_none(), "larger than all there is");
     }
 
+    #[test]
+    fn a_streamed_body_takes_no_room_whatever_its_length() {
+        let unsent = UnsentBytes::new(&limits(0));
+        for length in [None, Some(50 << 20)] {
+            assert!(unsent.reserve(None, &ResponseBody::streamed(Endless { length })).is_some(), "{length:?}");
+        }
+    }
+
+    struct Endless {
+        length: Option<u64>,
+    }
+
+    impl Body for Endless {
+        type Data = Bytes;
+        type Error = BodyCut;
+
+        fn poll_frame(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyCut>>> {
+            Poll::Pending
+        }
+
+        fn size_hint(&self) -> SizeHint {
+            self.length.map_or_else(SizeHint::new, SizeHint::with_exact)
+        }
+    }
+
     #[tokio::test]
     async fn the_bytes_hold_their_room_to_the_last_of_them() {
         let unsent = UnsentBytes::new(&limits(50_000));
         let reserved = unsent.reserve(None, &body(50_000)).unwrap();
-        let unread = Arc::new(Standings::default()).join().begin().unwrap().answered();
-        let mut answer = AnswerBody::new(body(50_000), reserved, unread);
+        let standing = Arc::new(Standings::default()).join();
+        let unread = standing.begin().unwrap().answered(AnswerKind::Whole);
+        let mut answer = AnswerBody::new(body(50_000), reserved, unread, Arc::new(Outgoing::new(standing)));
         let mut bytes = answer.frame().await.unwrap().unwrap().into_data().unwrap();
         drop(answer);
         let last = bytes.split_off(49_999);

@@ -101,7 +101,7 @@ async fn the_size_is_known_once_it_cannot_change() {
     assert!(!reader.is_end_stream());
     piece(&mut reader).await.unwrap().unwrap();
     assert!(reader.is_end_stream());
-    assert!(growing.is_file() && !ResponseBody::from(content(1)).is_file());
+    assert!(growing.is_streamed() && !ResponseBody::from(content(1)).is_streamed());
     assert_eq!(growing.into_bytes(), Bytes::new());
 }
 
