@@ -17,7 +17,7 @@ use crate::outbound::{
     AddressPolicy, Discovery, Ed25519Signer, FederationClient, HickoryResolver, HttpsTransport, RequestSigner, Resolve,
     TlsRoots, TlsRootsError, Transport,
 };
-use crate::portcullis::{BuildError, Portcullis, PortcullisBuilder};
+use crate::portcullis::{BuildError, MediaStoreConfig, Portcullis, PortcullisBuilder};
 
 /// A homeserver that is ready to be served.
 #[derive(Debug)]
@@ -127,16 +127,19 @@ fn media(media: &MediaConfig, files: Option<&ThrowAwayFiles>, builder: Portculli
         (MediaCacheDir::At(path), _) => Some(path.as_path()),
         (MediaCacheDir::ThrowAway, files) => files.map(ThrowAwayFiles::path),
     };
-    // TO WIRE, once the builder has its media methods:
-    // let builder = builder
-    //     .remote_fetch(media.policy())
-    //     .legacy_media(media.legacy_endpoints)
-    //     .blocked_media_servers(media.blocked_servers.clone())
-    //     .media_limits(media.limits);
-    // Nothing is made on disk while the switch is off.
-    match directory.filter(|_| media.policy().remote_fetch_enabled) {
-        // TO WIRE: builder.media_store(path.to_owned(), media.cache_size_bytes, media.cache_ttl, media.max_file_bytes),
-        Some(_path) => builder,
+    let builder = builder
+        .remote_fetch(media.policy())
+        .legacy_media(media.legacy_endpoints)
+        .blocked_media_servers(media.blocked_servers.clone())
+        .media_limits(media.limits);
+    match directory {
+        Some(path) => {
+            let mut store = MediaStoreConfig::in_dir(path);
+            store.bytes = media.cache_size_bytes;
+            store.time_to_live = media.cache_ttl;
+            store.max_file = media.max_file_bytes;
+            builder.media_store(store)
+        }
         None => builder,
     }
 }

@@ -52,6 +52,16 @@ pub(crate) fn get(path: &str) -> io::Result<Request<Full<Bytes>>> {
     Request::get(path).header("host", "rehearsal").body(Full::default()).map_err(io::Error::other)
 }
 
+/// A GET with a token, passed on by a reverse proxy for `client`.
+pub(crate) fn get_for(client: IpAddr, path: &str, token: &str) -> io::Result<Request<Full<Bytes>>> {
+    Request::get(path)
+        .header("host", "rehearsal")
+        .header("authorization", format!("Bearer {token}"))
+        .header("x-forwarded-for", client.to_string())
+        .body(Full::default())
+        .map_err(io::Error::other)
+}
+
 /// A POST of a JSON body with a token.
 pub(crate) fn post(path: &str, token: &str, body: &'static str) -> io::Result<Request<Full<Bytes>>> {
     Request::post(path)

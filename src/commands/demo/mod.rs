@@ -5,25 +5,22 @@
 //! the way an operator would shorten it, by `remote_timeout`.
 
 mod client;
+mod homeserver;
+mod media;
 mod peers;
 mod report;
 
 use std::io::{self, IsTerminal as _};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use portcullis::homeserver::assemble::{Assembled, assemble_trusting};
-use portcullis::homeserver::config::Config;
-use portcullis::homeserver::listener::Listener;
-use portcullis::outbound::{Ed25519Signer, TlsRoots};
-use tokio::sync::oneshot;
-use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::{DONE, FAILED, Trouble, say, status, tell};
 
 use client::{Client, get, post};
+use homeserver::{Homeserver, RemoteMedia};
 use peers::{DeadResolver, Manners, Peer, PrivateCa};
 use report::{Attack, Healthy, OneAddress, Report, ms, p99_ms};
 
@@ -45,7 +42,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 /// Sockets open at once, with room to spare: both ends of [`STRANGERS`] connections and of the calls they cause.
-const DESCRIPTORS: usize = 128;
+const DESCRIPTORS: usize = 900;
 
 const TOKEN: &str = "rehearsal-token";
 const LOCAL_PATHS: [&str; 2] = ["/_matrix/client/versions", "/_matrix/client/v3/publicRooms"];
@@ -78,15 +75,13 @@ fn rehearse_and_report(json: bool) -> Result<u8, Trouble> {
 
 /// A homeserver with its remotes, ready to be attacked.
 struct Stage {
-    homeserver: Assembled,
-    address: SocketAddr,
-    serving: JoinHandle<io::Result<()>>,
-    stop: oneshot::Sender<()>,
+    homeserver: Homeserver,
+    ca: PrivateCa,
     healthy: Peer,
+    images: Peer,
     silent: Peer,
     dripping: Peer,
-    _dead_resolver: DeadResolver,
-    _files: tempfile::TempDir,
+    dead_resolver: DeadResolver,
 }
 
 async fn rehearse() -> Result<(Report, Vec<String>), Failure> {
@@ -102,7 +97,14 @@ async fn rehearse() -> Result<(Report, Vec<String>), Failure> {
     announce("one address: two lookups at once");
     let one_address = stage.two_from_one_address().await?;
 
-    let policy = stage.homeserver.runtime.client_outbound_proxy_policy();
+    announce("media: a page of images twice, then silent origins");
+    let media = stage.media().await?;
+    announce("media switched off: every route");
+    let switched_off = Homeserver::start(&stage.ca, &stage.dead_resolver, RemoteMedia::Off).await?;
+    let switch_off = stage.switch_off(&switched_off).await?;
+    switched_off.stop().await;
+
+    let policy = stage.homeserver.assembled.runtime.client_outbound_proxy_policy();
     let mut report = Report {
         pool: POOL,
         global_cap: policy.global_cap(),
@@ -113,59 +115,42 @@ async fn rehearse() -> Result<(Report, Vec<String>), Failure> {
         dead_resolver,
         healthy_peer,
         one_address,
-        slots_after: stage.homeserver.runtime.client_outbound_budget().in_flight(),
+        media,
+        switch_off,
+        slots_after: stage.slots_held(),
         threads_after: stage.ready_threads().await,
         kept: false,
     };
     let broken = report.broken_promises(policy.worker_margin());
     report.kept = broken.is_empty();
-    stage.clear().await;
+    stage.homeserver.stop().await;
     Ok((report, broken))
 }
 
 impl Stage {
     async fn set() -> Result<Self, Failure> {
         enough_descriptors()?;
-        let files = tempfile::tempdir()?;
         let ca = PrivateCa::new()?;
         let dead_resolver = DeadResolver::start().await?;
-        let signer = Ed25519Signer::generate("rehearsal.example".parse()?);
-        std::fs::write(files.path().join("signing.key"), signer.to_key_file_line())?;
-        let config_file = files.path().join("portcullis.toml");
-        std::fs::write(&config_file, configuration(dead_resolver.address))?;
-        let homeserver = assemble_trusting(&Config::read(&config_file)?, TlsRoots::only(ca.pem.as_bytes())?)?;
-        let listener = Listener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))?;
-        let address = listener.local_addr();
-        let (stop, stopped) = oneshot::channel();
-        let until_stopped = async move { drop(stopped.await) };
         Ok(Self {
-            serving: tokio::spawn(listener.serve(homeserver.handler(), homeserver.limits.clone(), until_stopped)),
-            homeserver,
-            address,
-            stop,
+            homeserver: Homeserver::start(&ca, &dead_resolver, RemoteMedia::On).await?,
             healthy: Peer::start(&ca, Manners::Healthy).await?,
+            images: Peer::start(&ca, Manners::HoldingFilesBack).await?,
             silent: Peer::start(&ca, Manners::Silent).await?,
             dripping: Peer::start(&ca, Manners::Dripping).await?,
-            _dead_resolver: dead_resolver,
-            _files: files,
+            dead_resolver,
+            ca,
         })
     }
 
-    /// Ends the listener, with what it has in flight.
-    async fn clear(self) {
-        // A listener that ended by itself has nothing left to be told.
-        let _ended = self.stop.send(());
-        let _ended = self.serving.await;
-    }
-
     fn slots_held(&self) -> usize {
-        self.homeserver.runtime.client_outbound_budget().in_flight()
+        self.homeserver.assembled.runtime.client_outbound_budget().in_flight()
     }
 
     async fn ask_the_healthy_peer(&self) -> Result<Healthy, Failure> {
         let peer = self.healthy.server_name();
         let rooms_path = format!("/_matrix/client/v3/publicRooms?server={peer}");
-        let mut client = Client::connect(stranger(0, 1), self.address).await?;
+        let mut client = Client::connect(stranger(0, 1), self.homeserver.address).await?;
         let listed = client.ask(get(&rooms_path)?).await?;
         let posted = client.ask(post(&rooms_path, TOKEN, r#"{"filter":{"generic_search_term":"hall"}}"#)?).await?;
         let alias = client.ask(get(&format!("/_matrix/client/v3/directory/room/%23hall:{peer}"))?).await?;
@@ -188,7 +173,7 @@ impl Stage {
         let strangers: Vec<_> = (1..=STRANGERS)
             .map(|n| {
                 let path = format!("/_matrix/client/v3/publicRooms?server={server}&limit={n}");
-                let address = self.address;
+                let address = self.homeserver.address;
                 tokio::spawn(async move { Client::connect(stranger(phase, n), address).await?.ask(get(&path)?).await })
             })
             .collect();
@@ -223,7 +208,7 @@ impl Stage {
     async fn two_from_one_address(&self) -> Result<OneAddress, Failure> {
         let ask = async |page: u8| {
             let path = format!("/_matrix/client/v3/publicRooms?server={}&limit={page}", self.silent.server_name());
-            Client::connect(stranger(4, 1), self.address).await?.ask(get(&path)?).await
+            Client::connect(stranger(4, 1), self.homeserver.address).await?.ask(get(&path)?).await
         };
         let (one, other) = tokio::join!(ask(101), ask(102));
         let statuses = [one?.status.as_u16(), other?.status.as_u16()];
@@ -239,11 +224,12 @@ impl Stage {
             match how_many {
                 Local::Count(wanted) if n >= wanted => break,
                 Local::WhileSlotsAreHeld if self.slots_held() < self.cap() => break,
+                Local::WhileMediaIsInFlight if self.homeserver.media_in_flight() == 0 => break,
                 _ => {}
             }
             let mut connected = match client.take() {
                 Some(connected) if n % REQUESTS_PER_CONNECTION != 0 => connected,
-                _ => Client::connect(stranger(phase, 250), self.address).await?,
+                _ => Client::connect(stranger(phase, 250), self.homeserver.address).await?,
             };
             let path = LOCAL_PATHS.get(n % LOCAL_PATHS.len()).copied().unwrap_or_default();
             match connected.ask(get(path)?).await {
@@ -259,7 +245,7 @@ impl Stage {
     }
 
     fn cap(&self) -> usize {
-        self.homeserver.runtime.client_outbound_proxy_policy().global_cap()
+        self.homeserver.assembled.runtime.client_outbound_proxy_policy().global_cap()
     }
 
     /// Waits for what comes within moments on any machine; the figures say if it did not.
@@ -272,8 +258,8 @@ impl Stage {
 
     /// Request threads that wait for work, once the last one had time to come back.
     async fn ready_threads(&self) -> usize {
-        self.until(|| self.homeserver.pool.idle_threads() == POOL).await;
-        self.homeserver.pool.idle_threads()
+        self.until(|| self.homeserver.assembled.pool.idle_threads() == POOL).await;
+        self.homeserver.assembled.pool.idle_threads()
     }
 }
 
@@ -281,6 +267,7 @@ impl Stage {
 enum Local {
     Count(usize),
     WhileSlotsAreHeld,
+    WhileMediaIsInFlight,
 }
 
 #[derive(Default)]
@@ -292,36 +279,6 @@ struct LocalResult {
 /// A loopback address of its own for each stranger of each phase.
 fn stranger(phase: u8, n: u8) -> IpAddr {
     IpAddr::V4(Ipv4Addr::new(127, 1, phase, n))
-}
-
-fn configuration(resolver: SocketAddr) -> String {
-    format!(
-        r#"
-server_name = "rehearsal.example"
-signing_key = "signing.key"
-listen = "127.0.0.1:0"
-admin_listen = "127.0.0.1:0"
-request_threads = {POOL}
-
-[federation]
-remote_timeout = "{} ms"
-nameservers = ["{resolver}"]
-allow_networks = ["127.0.0.0/8"]
-
-[media]
-remote_fetch_enabled = false
-
-[[rooms]]
-room_id = "!hall:rehearsal.example"
-name = "The hall"
-num_joined_members = 2
-
-[[tokens]]
-token = "{TOKEN}"
-user_id = "@porter:rehearsal.example"
-"#,
-        DEADLINE.as_millis()
-    )
 }
 
 /// Both ends of every connection are in this process: without descriptors for them promises would seem broken.

@@ -1,4 +1,4 @@
-//! The remote servers of the rehearsal: a healthy one, a silent one, a dripping one, and a resolver that never answers.
+//! The remote servers of the rehearsal: healthy ones, silent ones, a dripping one, and a resolver that never answers.
 //! Real sockets on loopback, real TLS with a private CA.
 
 use std::io;
@@ -11,6 +11,7 @@ use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, 
 use rustls::pki_types::PrivateKeyDer;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
 
@@ -24,8 +25,10 @@ pub(crate) struct PrivateCa {
 /// How a peer treats whoever connects.
 #[derive(Clone, Copy)]
 pub(crate) enum Manners {
-    /// Answers room lists and aliases.
+    /// Answers room lists, aliases and files.
     Healthy,
+    /// The same, but files only once [`Peer::let_files_go`] was called.
+    HoldingFilesBack,
     /// Accepts, shakes hands, takes the request, and never answers: the peer that holds a thread for as long as it may.
     Silent,
     /// Sends a good head, then a byte now and then, for ever.
@@ -36,6 +39,7 @@ pub(crate) enum Manners {
 pub(crate) struct Peer {
     address: SocketAddr,
     open: Arc<OpenConnections>,
+    files_go: watch::Sender<bool>,
     accepting: JoinHandle<()>,
 }
 
@@ -43,8 +47,12 @@ pub(crate) struct Peer {
 struct OpenConnections {
     now: AtomicUsize,
     peak: AtomicUsize,
+    ever: AtomicUsize,
+    files_asked_for: AtomicUsize,
 }
 
+/// Bytes of a file on the healthy peer: a thumbnail is a tenth of it.
+pub(crate) const FILE_BYTES: usize = 40_000;
 /// Rooms on the healthy peer's list.
 const ROOMS: usize = 3;
 const DRIP_EVERY: Duration = Duration::from_millis(50);
@@ -78,18 +86,19 @@ impl Peer {
         let open = Arc::<OpenConnections>::default();
         let counted = Arc::clone(&open);
         let acceptor = ca.acceptor.clone();
+        let (files_go, may_go) = watch::channel(!matches!(manners, Manners::HoldingFilesBack));
         let accepting = tokio::spawn(async move {
             while let Ok((connection, _)) = listener.accept().await {
                 let guest = Guest::welcome(&counted);
-                let acceptor = acceptor.clone();
+                let (acceptor, may_go) = (acceptor.clone(), may_go.clone());
                 tokio::spawn(async move {
                     // A guest who hangs up is no fault of the peer's: its errors end the connection and nothing else.
-                    let _ended = serve(connection, acceptor, manners, address).await;
+                    let _ended = serve(connection, acceptor, manners, address, &guest, may_go).await;
                     drop(guest);
                 });
             }
         });
-        Ok(Self { address, open, accepting })
+        Ok(Self { address, open, files_go, accepting })
     }
 
     /// The server name: a literal with a port, so that no discovery is needed.
@@ -100,6 +109,21 @@ impl Peer {
     /// The most connections that were open at once.
     pub(crate) fn peak(&self) -> usize {
         self.open.peak.load(Ordering::SeqCst)
+    }
+
+    /// Connections so far.
+    pub(crate) fn connections(&self) -> usize {
+        self.open.ever.load(Ordering::SeqCst)
+    }
+
+    /// How often a file or a thumbnail was asked for.
+    pub(crate) fn files_asked_for(&self) -> usize {
+        self.open.files_asked_for.load(Ordering::SeqCst)
+    }
+
+    /// From now on files are answered.
+    pub(crate) fn let_files_go(&self) {
+        self.files_go.send_replace(true);
     }
 
     /// Connections open now.
@@ -121,6 +145,7 @@ impl Guest {
     fn welcome(open: &Arc<OpenConnections>) -> Self {
         let now = open.now.fetch_add(1, Ordering::SeqCst).saturating_add(1);
         open.peak.fetch_max(now, Ordering::SeqCst);
+        open.ever.fetch_add(1, Ordering::SeqCst);
         Self(Arc::clone(open))
     }
 }
@@ -131,19 +156,33 @@ impl Drop for Guest {
     }
 }
 
-async fn serve(connection: TcpStream, acceptor: TlsAcceptor, manners: Manners, me: SocketAddr) -> io::Result<()> {
+async fn serve(
+    connection: TcpStream,
+    acceptor: TlsAcceptor,
+    manners: Manners,
+    me: SocketAddr,
+    guest: &Guest,
+    mut files_go: watch::Receiver<bool>,
+) -> io::Result<()> {
     let mut connection = acceptor.accept(connection).await?;
     let head = read_request(&mut connection).await?;
     match manners {
         Manners::Silent => say_nothing(connection).await,
-        Manners::Healthy => {
-            let body = answer(&head, me);
+        Manners::Healthy | Manners::HoldingFilesBack => {
+            let (content_type, body) = match file(&head) {
+                Some(file) => {
+                    guest.0.files_asked_for.fetch_add(1, Ordering::SeqCst);
+                    files_go.wait_for(|go| *go).await.map_err(io::Error::other)?;
+                    file
+                }
+                None => ("application/json".to_owned(), answer(&head, me).into_bytes()),
+            };
             let head = format!(
-                "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
+                "HTTP/1.1 200 OK\r\ncontent-type: {content_type}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
                 body.len()
             );
             connection.write_all(head.as_bytes()).await?;
-            connection.write_all(body.as_bytes()).await?;
+            connection.write_all(&body).await?;
             connection.shutdown().await
         }
         Manners::Dripping => {
@@ -182,6 +221,20 @@ async fn read_request<C: AsyncRead + AsyncWrite + Unpin>(connection: &mut C) -> 
     Ok(head)
 }
 
+/// The multipart answer to a request for a file or a thumbnail, and its type; `None` if it is for something else. Each
+/// file has bytes of its own.
+fn file(head: &str) -> Option<(String, Vec<u8>)> {
+    let path = head.split(' ').nth(1)?.strip_prefix("/_matrix/federation/v1/media/")?;
+    let (kind, rest) = path.split_once('/')?;
+    let media_id = rest.split('?').next()?;
+    let bytes = if kind == "thumbnail" { FILE_BYTES / 10 } else { FILE_BYTES };
+    let mut body =
+        b"\r\n--part\r\nContent-Type: application/json\r\n\r\n{}\r\n--part\r\nContent-Type: image/png\r\n\r\n".to_vec();
+    body.extend(media_id.bytes().cycle().take(bytes));
+    body.extend_from_slice(b"\r\n--part--\r\n");
+    Some(("multipart/mixed; boundary=part".to_owned(), body))
+}
+
 /// What the healthy peer says to the request with this head.
 fn answer(head: &str, me: SocketAddr) -> String {
     let path = head.split(' ').nth(1).unwrap_or_default();
@@ -203,8 +256,8 @@ fn answer(head: &str, me: SocketAddr) -> String {
 
 /// A name server that takes every question and answers none.
 pub(crate) struct DeadResolver {
-    /// Held open so that questions are swallowed, not refused.
-    _socket: UdpSocket,
+    asked: Arc<AtomicUsize>,
+    listening: JoinHandle<()>,
     /// Where it listens.
     pub(crate) address: SocketAddr,
 }
@@ -212,6 +265,26 @@ pub(crate) struct DeadResolver {
 impl DeadResolver {
     pub(crate) async fn start() -> io::Result<Self> {
         let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await?;
-        Ok(Self { address: socket.local_addr()?, _socket: socket })
+        let address = socket.local_addr()?;
+        let asked = Arc::<AtomicUsize>::default();
+        let counted = Arc::clone(&asked);
+        let listening = tokio::spawn(async move {
+            let mut question = [0; 512];
+            while socket.recv(&mut question).await.is_ok() {
+                counted.fetch_add(1, Ordering::SeqCst);
+            }
+        });
+        Ok(Self { asked, listening, address })
+    }
+
+    /// How many questions came.
+    pub(crate) fn asked(&self) -> usize {
+        self.asked.load(Ordering::SeqCst)
+    }
+}
+
+impl Drop for DeadResolver {
+    fn drop(&mut self) {
+        self.listening.abort();
     }
 }

@@ -18,6 +18,8 @@ pub(crate) struct Report {
     pub(crate) dead_resolver: Attack,
     pub(crate) healthy_peer: Healthy,
     pub(crate) one_address: OneAddress,
+    pub(crate) media: Media,
+    pub(crate) switch_off: SwitchOff,
     pub(crate) slots_after: usize,
     pub(crate) threads_after: usize,
     pub(crate) kept: bool,
@@ -56,6 +58,44 @@ pub(crate) struct OneAddress {
     pub(crate) refused_429: usize,
 }
 
+/// A page of images, loaded by one client, and what silent servers did to everybody else.
+#[derive(Debug, Default, Serialize)]
+pub(crate) struct Media {
+    pub(crate) images: usize,
+    pub(crate) clients: usize,
+    pub(crate) ok: usize,
+    pub(crate) refused_429: usize,
+    pub(crate) origin_requests: usize,
+    pub(crate) pool_threads_held_peak: usize,
+    pub(crate) silent_origin: SilentOrigin,
+}
+
+/// Strangers send a server to others that never answer, for files.
+#[derive(Debug, Default, Serialize)]
+pub(crate) struct SilentOrigin {
+    pub(crate) held: usize,
+    pub(crate) refused_429: usize,
+    pub(crate) otherwise: usize,
+    pub(crate) local_requests: usize,
+    pub(crate) local_failed: usize,
+    pub(crate) local_ms_p99_attack: f64,
+    pub(crate) healthy_origin_ok: usize,
+    pub(crate) longest_hold_ms: f64,
+    pub(crate) slots_after: usize,
+}
+
+/// Every media route of a server that fetches no remote media.
+#[derive(Debug, Default, Serialize)]
+pub(crate) struct SwitchOff {
+    pub(crate) routes: usize,
+    pub(crate) not_found: usize,
+    pub(crate) dns_queries: usize,
+    pub(crate) connections: usize,
+    pub(crate) counted: u64,
+}
+
+/// Images of a healthy server that are loaded while others are silent.
+pub(crate) const HEALTHY_IMAGES: usize = 20;
 /// A refusal waits for nothing: this is room for a busy machine.
 const REFUSAL_WITHIN_MS: f64 = 500.0;
 /// A local request during the attack. *Source: the record's own test bound for `/versions`.*
@@ -109,6 +149,51 @@ impl Report {
         );
         let OneAddress { admitted, refused_429, .. } = self.one_address;
         promise(admitted == 1 && refused_429 == 1, format!("one address: {admitted} admitted, {refused_429} refused"));
+        let Media { images, ok, refused_429, origin_requests, pool_threads_held_peak, ref silent_origin, .. } =
+            self.media;
+        promise(ok == images && images > 0, format!("media: {ok} of {images} images came"));
+        promise(refused_429 == 0, format!("media: {refused_429} images of one page were refused"));
+        promise(
+            origin_requests.saturating_mul(2) == images,
+            format!("media: {origin_requests} requests at the origin for {images} images in two waves"),
+        );
+        promise(pool_threads_held_peak == 0, format!("media: {pool_threads_held_peak} request threads were held"));
+        let SilentOrigin { held, otherwise, local_requests, local_failed, .. } = *silent_origin;
+        promise(
+            held > 0 && silent_origin.refused_429 > 0 && otherwise == 0,
+            format!("silent origins: {held} held, {} refused, {otherwise} otherwise", silent_origin.refused_429),
+        );
+        promise(
+            silent_origin.healthy_origin_ok == HEALTHY_IMAGES,
+            format!("silent origins: {} of {HEALTHY_IMAGES} healthy images came", silent_origin.healthy_origin_ok),
+        );
+        promise(
+            silent_origin.longest_hold_ms <= hold_limit,
+            format!(
+                "silent origins: a fetch was held {:.0} ms, over {hold_limit:.0} ms",
+                silent_origin.longest_hold_ms
+            ),
+        );
+        promise(
+            local_requests > 0 && local_failed == 0 && silent_origin.local_ms_p99_attack <= LOCAL_WITHIN_MS,
+            format!(
+                "silent origins: {local_failed} of {local_requests} local requests failed, p99 {:.0} ms",
+                silent_origin.local_ms_p99_attack
+            ),
+        );
+        promise(
+            silent_origin.slots_after == 0,
+            format!("silent origins: {} slots are still held", silent_origin.slots_after),
+        );
+        let SwitchOff { routes, not_found, dns_queries, connections, counted } = self.switch_off;
+        promise(
+            not_found == routes && u64::try_from(routes) == Ok(counted) && routes > 0,
+            format!("switch off: {not_found} of {routes} routes answered 404, {counted} were counted"),
+        );
+        promise(
+            dns_queries == 0 && connections == 0,
+            format!("switch off: {dns_queries} DNS questions, {connections} connections"),
+        );
         promise(self.slots_after == 0, format!("{} slots are still held", self.slots_after));
         promise(
             self.threads_after == self.pool,
@@ -158,6 +243,26 @@ impl Report {
         let OneAddress { parallel, admitted, refused_429 } = self.one_address;
         let _ =
             writeln!(text, "* one address    {parallel} lookups at once: {admitted} admitted, {refused_429} refused");
+        let Media { images, ok, refused_429, origin_requests, pool_threads_held_peak, ref silent_origin, .. } =
+            self.media;
+        let _ = writeln!(
+            text,
+            "* media          {images} images for one client, in two waves: {ok} came, {refused_429} refused, {origin_requests} requests at\n\
+             *                their server, {pool_threads_held_peak} request threads held\n\
+             * silent origins {} fetches held (longest {:.0} ms), {} refused; meanwhile {} of {HEALTHY_IMAGES} images of a healthy\n\
+             *                server came, local p99 {:.1} ms, {} slots held afterwards",
+            silent_origin.held,
+            silent_origin.longest_hold_ms,
+            silent_origin.refused_429,
+            silent_origin.healthy_origin_ok,
+            silent_origin.local_ms_p99_attack,
+            silent_origin.slots_after,
+        );
+        let SwitchOff { routes, not_found, dns_queries, connections, counted } = self.switch_off;
+        let _ = writeln!(
+            text,
+            "* switch off     {not_found} of {routes} media routes answered 404, {counted} counted, {dns_queries} DNS questions, {connections} connections"
+        );
         let _ = writeln!(
             text,
             "* afterwards     {} slots held, {} of {} request threads ready\n",
