@@ -11,6 +11,7 @@
 //!    ─► the other server is asked, or an equal question in flight waited for                 │ finish
 //! ```
 
+mod blocked;
 mod builder;
 mod media;
 
