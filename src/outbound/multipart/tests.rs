@@ -298,7 +298,7 @@ fn token() -> impl Strategy<Value = &'static str> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 500, ..ProptestConfig::default() })]
 
     #[test]
     fn p18_a_soup_of_tokens_is_read_the_same_however_it_is_cut(tokens in prop::collection::vec(token(), 0..40)) {
