@@ -338,6 +338,14 @@ pub const MAX_MULTIPART_PREAMBLE_BYTES: usize = 16 * 1024;
 /// Longest multipart boundary, in bytes. *Source: RFC 2046, section 5.1.1.*
 pub const MAX_BOUNDARY_BYTES: usize = 70;
 
+/// Most blanks between a boundary and the end of its line; with more of them the line is none of a boundary. *Source: ours;
+/// RFC 2046 allows any number and everybody writes none.*
+pub const MAX_BOUNDARY_PADDING_BYTES: usize = 128;
+
+/// How much longer than the largest file a multipart answer may say it is. *Source: ours; metadata and header lines at
+/// their bounds.*
+pub const MEDIA_ENVELOPE_SLACK_BYTES: usize = MAX_MEDIA_METADATA_BYTES + MAX_PART_HEADER_BYTES;
+
 /// Threads of the federation worker. They only drive sockets and timers; the second keeps the calls going while the
 /// first parses an answer. *Source: ours.*
 pub const FEDERATION_WORKER_THREADS: usize = 2;

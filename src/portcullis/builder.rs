@@ -143,6 +143,7 @@ impl PortcullisBuilder {
 
     /// The way out. Required.
     pub fn federation_client(mut self, client: FederationClient) -> Self {
+        self.media_source = Some(Box::new(client.clone()));
         self.remote = Some(Box::new(client));
         self
     }
