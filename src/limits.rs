@@ -274,6 +274,9 @@ pub const MEDIA_CACHE_BYTES: u64 = 1024 * 1024 * 1024;
 /// How long a remote file is kept, unless configured. *Source: design, "The binary".*
 pub const MEDIA_CACHE_TTL: Duration = Duration::from_secs(24 * 3600);
 
+/// Smallest store that may be configured, in bytes. *Source: ours; in less, thumbnails push each other out.*
+pub const MEDIA_CACHE_LEAST_BYTES: u64 = 1024 * 1024;
+
 /// The store takes at least so many files of the largest size: one that is read and one that comes. *Source: ours.*
 pub const MEDIA_CACHE_LEAST_FILES: u64 = 2;
 

@@ -47,7 +47,7 @@ pub enum StartError {
     Tls(TlsRootsError),
     /// The routes cannot be built.
     #[error("{0}")]
-    Routes(#[from] BuildError),
+    Routes(BuildError),
 }
 
 impl StartError {
@@ -118,30 +118,29 @@ fn portcullis(
     if let Some(limit) = config.federation.remote_timeout {
         builder = builder.remote_timeout(limit);
     }
-    Ok(media(&config.media, files, builder).build()?)
+    media(&config.media, files, builder).build().map_err(|error| match error {
+        BuildError::MediaStore(error) => StartError::of("media.cache_dir", &error),
+        other => StartError::Routes(other),
+    })
 }
 
-/// Remote media as `[media]` has it.
+/// Remote media as `[media]` has it. Nothing is made on disk while the switch is off.
 fn media(media: &MediaConfig, files: Option<&ThrowAwayFiles>, builder: PortcullisBuilder) -> PortcullisBuilder {
-    let directory = match (&media.cache_dir, files) {
-        (MediaCacheDir::At(path), _) => Some(path.as_path()),
-        (MediaCacheDir::ThrowAway, files) => files.map(ThrowAwayFiles::path),
-    };
     let builder = builder
         .remote_fetch(media.policy())
         .legacy_media(media.legacy_endpoints)
-        .blocked_media_servers(media.blocked_servers.clone())
+        .blocked_media_servers(media.blocked_servers.iter().cloned())
         .media_limits(media.limits);
-    match directory {
-        Some(path) => {
-            let mut store = MediaStoreConfig::in_dir(path);
-            store.bytes = media.cache_size_bytes;
-            store.time_to_live = media.cache_ttl;
-            store.max_file = media.max_file_bytes;
-            builder.media_store(store)
-        }
-        None => builder,
-    }
+    let dir = match &media.cache_dir {
+        MediaCacheDir::At(path) => Some(path.as_path()),
+        MediaCacheDir::ThrowAway => files.map(ThrowAwayFiles::path),
+    };
+    let Some(dir) = dir else { return builder };
+    let mut store = MediaStoreConfig::in_dir(dir);
+    store.bytes = media.cache_size_bytes;
+    store.time_to_live = media.cache_ttl;
+    store.max_file = media.max_file_bytes;
+    builder.media_store(store)
 }
 
 /// Server discovery as `serve` does it, for `portcullis resolve`.

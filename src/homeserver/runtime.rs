@@ -39,6 +39,7 @@ pub struct HomeserverRuntime<D = Portcullis> {
     router: Router,
     panicked: Arc<AtomicU64>,
     /// Outlives the calls, which write there: fields are dropped in this order.
+    #[cfg_attr(not(test), expect(dead_code, reason = "held, not read"))]
     files: Option<ThrowAwayFiles>,
 }
 

@@ -8,7 +8,7 @@ use futures_util::stream;
 use http_body::Frame;
 use http_body_util::{BodyExt as _, StreamBody};
 
-use crate::deadline::OutboundDeadline;
+use crate::deadline::{Expired, OutboundDeadline};
 use crate::outbound::body::BodyError;
 use crate::outbound::error::CallError;
 use crate::outbound::media::{MediaCallError, RemoteMediaBody};
@@ -40,7 +40,7 @@ pub(super) struct FileBody {
 }
 
 enum Source {
-    Enveloped(Envelope),
+    Enveloped(Box<Envelope>),
     Bare(Incoming),
 }
 
@@ -52,8 +52,10 @@ impl Incoming {
     /// The next bytes, never none of them; `None` is a clean end.
     async fn chunk(&mut self) -> Result<Option<Bytes>, MediaCallError> {
         let deadline = self.deadline;
-        let out_of_time = || Err(CallError::from(BodyError::OutOfTime).into());
-        deadline.cut(self.data()).await.map_or_else(|_| out_of_time(), |data| Ok(data.map_err(CallError::from)?))
+        match deadline.cut(self.data()).await {
+            Ok(data) => Ok(data.map_err(CallError::from)?),
+            Err(Expired) => Err(CallError::from(BodyError::OutOfTime).into()),
+        }
     }
 
     async fn data(&mut self) -> Result<Option<Bytes>, TransportError> {
@@ -108,7 +110,7 @@ impl Envelope {
 impl FileBody {
     /// The file in an envelope whose head has been read.
     pub(super) fn enveloped(envelope: Envelope, max_bytes: u64) -> Self {
-        Self { source: Source::Enveloped(envelope), left: max_bytes, missing: None }
+        Self { source: Source::Enveloped(Box::new(envelope)), left: max_bytes, missing: None }
     }
 
     /// A body that is nothing but the file, `length` bytes long if that is known.

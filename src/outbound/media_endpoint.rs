@@ -8,7 +8,7 @@ use http::uri::PathAndQuery;
 use percent_encoding::utf8_percent_encode;
 use tokio::time::Instant;
 
-use crate::admission::{MediaVariant, RemoteFile};
+use crate::admission::{MediaVariant, RemoteFile, Thumbnail};
 use crate::deadline::OutboundDeadline;
 use crate::limits::NOT_YET_UPLOADED_MARGIN;
 use crate::outbound::endpoint::{RESERVED, with_query};
@@ -57,7 +57,7 @@ impl MediaEndpoint<'_> {
             MediaVariant::Download => None,
             MediaVariant::Thumbnail(thumbnail) => Some(thumbnail),
         };
-        let size = thumbnail.map(|thumbnail| thumbnail.size());
+        let size = thumbnail.map(Thumbnail::size);
         let (width, height) = (size.map(|size| size.width.to_string()), size.map(|size| size.height.to_string()));
         let animated = thumbnail.map(|thumbnail| if thumbnail.animated() { "true" } else { "false" });
         let wait = self.wait(deadline, now).as_millis().to_string();
@@ -89,7 +89,7 @@ mod tests {
     use ruma::api::federation::authenticated_media::{get_content, get_content_thumbnail};
 
     use super::*;
-    use crate::admission::{Thumbnail, ThumbnailMethod};
+    use crate::admission::ThumbnailMethod;
 
     const SECOND: Duration = Duration::from_secs(1);
 

@@ -225,8 +225,8 @@ impl PortcullisBuilder {
         self
     }
 
-    /// Servers whose files are answered 404 and never asked for: one without a port at every port, one with a port at that
-    /// port. Nobody's unless set.
+    /// Servers whose files are answered 404 and never asked for; one without a port stands for its host, whatever the port.
+    /// Nobody's unless set.
     pub fn blocked_media_servers(mut self, servers: impl IntoIterator<Item = ServerName>) -> Self {
         self.media.blocked = servers.into_iter().collect();
         self

@@ -45,6 +45,7 @@ pub(super) struct MediaDesk {
     pub(super) legacy: bool,
     /// Which budget [`Portcullis::begin`] takes its slots of.
     pub(super) mode: MediaMode,
+    /// Whose files are not fetched.
     pub(super) blocked: BlockedServers,
     /// The main budget, for fetches that hold a thread.
     pub(super) admission: Admission,
@@ -137,7 +138,7 @@ impl Portcullis {
         }
         let allowed = desk.ask_the_switch(&route)?;
         self.judge(allowed.destination()).map_err(Denied::MediaRefused)?;
-        if desk.blocked.holds(allowed.destination()) {
+        if desk.blocked.has(allowed.destination()) {
             return Err(Denied::MediaRefused(Refusal::Hidden));
         }
         let files = desk.files.as_ref().ok_or(Denied::MediaRefused(Refusal::RemoteFetchOff))?;

@@ -10,7 +10,9 @@ use super::reader::{Mistakes, Section, flag, integer, parsed, text};
 use super::units::{DURATION, SIZE, duration, size, written_size};
 use super::walk::{Paths, SERVER_NAME};
 use crate::admission::{MediaLimits, RemoteFetchPolicy};
-use crate::limits::{MEDIA_CACHE_BYTES, MEDIA_CACHE_LEAST_FILES, MEDIA_CACHE_TTL, MEDIA_MAX_FILE_BYTES};
+use crate::limits::{
+    MEDIA_CACHE_BYTES, MEDIA_CACHE_LEAST_BYTES, MEDIA_CACHE_LEAST_FILES, MEDIA_CACHE_TTL, MEDIA_MAX_FILE_BYTES,
+};
 use crate::server_name::ServerName;
 
 /// Where files are kept if the operator does not say, beside the configuration file.
@@ -30,7 +32,8 @@ pub struct MediaConfig {
     pub max_file_bytes: u64,
     /// Where files are kept.
     pub cache_dir: MediaCacheDir,
-    /// What all that is kept may take. Always at least [`MEDIA_CACHE_LEAST_FILES`] times the largest file.
+    /// What all that is kept may take. Always at least [`MEDIA_CACHE_LEAST_BYTES`], and
+    /// [`MEDIA_CACHE_LEAST_FILES`] times the largest file.
     pub cache_size_bytes: u64,
     /// How long a file is kept. Never zero.
     pub cache_ttl: Duration,
@@ -94,7 +97,7 @@ pub(super) fn media(mut section: Section<'_>, paths: Paths<'_>, mistakes: &mut M
 /// The largest file and the whole store, which fit each other.
 fn sizes(section: &mut Section<'_>, mistakes: &mut Mistakes<'_>) -> (u64, u64) {
     let max_file = Figure::read(section, "max_file", MEDIA_MAX_FILE_BYTES, some_bytes, mistakes);
-    let cache_size = Figure::read(section, "cache_size", MEDIA_CACHE_BYTES, some_bytes, mistakes);
+    let cache_size = Figure::read(section, "cache_size", MEDIA_CACHE_BYTES, cache_size, mistakes);
     if let (Some(max_file), Some(cache_size)) = (&max_file, &cache_size)
         && max_file.value > cache_size.value / MEDIA_CACHE_LEAST_FILES
     {
@@ -199,6 +202,17 @@ fn some_bytes(value: &DeValue<'_>) -> Result<u64, String> {
         0 => {
             Err("no room at all: 0 is not \"unlimited\"; remote_fetch_enabled = false switches remote media off".into())
         }
+        bytes => Ok(bytes),
+    }
+}
+
+fn cache_size(value: &DeValue<'_>) -> Result<u64, String> {
+    match some_bytes(value)? {
+        bytes if bytes < MEDIA_CACHE_LEAST_BYTES => Err(format!(
+            "{} hold too little; write {} or more",
+            written_size(bytes),
+            written_size(MEDIA_CACHE_LEAST_BYTES)
+        )),
         bytes => Ok(bytes),
     }
 }

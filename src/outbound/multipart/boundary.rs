@@ -29,11 +29,13 @@ impl Boundary {
             return None;
         }
         let mut found = None;
-        while let Some(parameter) = next_parameter(&mut rest)? {
+        while let Some(at) = rest.find(|c| !matches!(c, ' ' | '\t' | ';')) {
+            let (parameter, after) = parameter(rest.get(at..)?)?;
             // Two of them would be read in two ways.
             if parameter.name.eq_ignore_ascii_case("boundary") && found.replace(parameter.value).is_some() {
                 return None;
             }
+            rest = after;
         }
         found.and_then(Self::checked)
     }
@@ -54,32 +56,23 @@ struct Parameter<'a> {
     value: String,
 }
 
-/// Takes the next parameter off `rest`; the outer `None` means that it cannot be read, the inner one that there is none.
-fn next_parameter<'a>(rest: &mut &'a str) -> Option<Option<Parameter<'a>>> {
-    let text = rest.trim_start_matches([' ', '\t', ';']);
-    if text.is_empty() {
-        return Some(None);
-    }
+/// The parameter that `text` begins with, and what follows it.
+fn parameter(text: &str) -> Option<(Parameter<'_>, &str)> {
     let (name, value) = text.split_once('=')?;
     let name = without_blanks(name);
     if name.contains([';', ' ', '\t', '"']) {
         return None;
     }
     let value = value.trim_start_matches([' ', '\t']);
-    let (value, after) = match value.strip_prefix('"') {
-        Some(quoted) => unquoted(quoted)?,
-        None => {
-            let (token, after) = value.split_at(value.find(';').unwrap_or(value.len()));
-            let token = without_blanks(token);
-            (!token.contains([' ', '\t', '"'])).then(|| (token.to_owned(), after))?
-        }
+    let (value, after) = if let Some(quoted) = value.strip_prefix('"') {
+        unquoted(quoted)?
+    } else {
+        let (token, after) = value.split_at(value.find(';').unwrap_or(value.len()));
+        let token = without_blanks(token);
+        (!token.contains([' ', '\t', '"'])).then(|| (token.to_owned(), after))?
     };
     let after = after.trim_start_matches([' ', '\t']);
-    if !(after.is_empty() || after.starts_with(';')) {
-        return None;
-    }
-    *rest = after;
-    Some(Some(Parameter { name, value }))
+    (after.is_empty() || after.starts_with(';')).then_some((Parameter { name, value }, after))
 }
 
 /// The text up to the closing quote, and what follows it.

@@ -228,12 +228,13 @@ fn what_is_around_the_file_is_bounded_to_the_byte() {
     let header_lines =
         |lines: usize| fed_in_pieces(&[b"--b\r\n\r\n\r\n--b\r\n", &b"X: y\r\n".repeat(lines), b"\r\nx\r\n--b--"]);
     let padding = |bytes: usize| fed_in_pieces(&[&usual(b"x\r\n--b"), &vec![b' '; bytes], b"\r\n"]);
-    for (most, read) in [
-        (MAX_MEDIA_METADATA_BYTES, &metadata as &dyn Fn(usize) -> Outcome),
+    let bounds: [(usize, &dyn Fn(usize) -> Outcome); 4] = [
+        (MAX_MEDIA_METADATA_BYTES, &metadata),
         (MAX_MULTIPART_PREAMBLE_BYTES, &preamble),
         (MAX_PART_HEADER_BYTES, &header_bytes),
         (MAX_PART_HEADER_LINES, &header_lines),
-    ] {
+    ];
+    for (most, read) in bounds {
         assert_eq!((read(most), read(most + 1)), (Ended, Malformed), "{most}");
     }
     assert_eq!(padding(MAX_BOUNDARY_PADDING_BYTES), CleanEnd);
@@ -297,7 +298,7 @@ fn token() -> impl Strategy<Value = &'static str> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 500, ..ProptestConfig::default() })]
 
     #[test]
     fn p18_a_soup_of_tokens_is_read_the_same_however_it_is_cut(tokens in prop::collection::vec(token(), 0..40)) {

@@ -87,11 +87,22 @@ fn the_directory_for_files_is_looked_at_where_it_will_be_used_and_never_made() {
 
     let told = checked("remote_fetch_enabled = true\ncache_dir = \"key\"").unwrap_err();
     let path = place.path().join("key");
-    assert_eq!(told, [format!("p.toml:5: media.cache_dir: {} is not a directory", path.display())]);
+    let not_a_folder = format!("p.toml:5: media.cache_dir: {}: not a folder", path.display());
+    assert!(told.len() == 1 && told[0].starts_with(&not_a_folder), "{told:?}");
+    let told = checked("remote_fetch_enabled = true\ncache_dir = \"key/a\"").unwrap_err();
+    assert!(told.len() == 1 && told[0].starts_with("p.toml:5: media.cache_dir: "), "{told:?}");
     assert!(checked("remote_fetch_enabled = false\ncache_dir = \"key\"").is_ok(), "it will not be used");
     std::fs::write(place.path().join("media-cache"), "").unwrap();
     let told = checked("remote_fetch_enabled = true").unwrap_err();
     assert!(told.len() == 1 && told[0].starts_with("p.toml:4: media.cache_dir: "), "{told:?}");
+
+    std::fs::create_dir(place.path().join("shared")).unwrap();
+    std::fs::set_permissions(place.path().join("shared"), std::fs::Permissions::from_mode(0o777)).unwrap();
+    let told = checked("remote_fetch_enabled = true\ncache_dir = \"shared\"").unwrap_err();
+    assert!(told.len() == 1 && told[0].contains("others may write there"), "{told:?}");
+    std::fs::create_dir(place.path().join("ours")).unwrap();
+    assert!(checked("remote_fetch_enabled = true\ncache_dir = \"ours\"").is_ok());
+    assert_eq!(std::fs::read_dir(place.path().join("ours")).unwrap().count(), 0, "looking left something");
 
     let closed = place.path().join("closed");
     std::fs::create_dir(&closed).unwrap();
@@ -99,6 +110,6 @@ fn the_directory_for_files_is_looked_at_where_it_will_be_used_and_never_made() {
     // The superuser may write anywhere.
     if tempfile::tempfile_in(&closed).is_err() {
         let told = checked("remote_fetch_enabled = true\ncache_dir = \"closed/a\"").unwrap_err();
-        assert!(told[0].contains(&format!("no file can be made in {}: ", closed.display())), "{told:?}");
+        assert!(told[0].contains(&format!("nothing can be made in {}: ", closed.display())), "{told:?}");
     }
 }
