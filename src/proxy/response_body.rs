@@ -47,8 +47,8 @@ impl ResponseBody {
     /// for one that [is streamed](Self::is_streamed); that is read by [`ResponseBody::into_reader`] or as an
     /// [`http_body::Body`].
     ///
-    /// Answers carry no `Content-Length` but for files whose length is known; the server that writes them adds the length of
-    /// these bytes, and leaves the bytes out where the request was `HEAD`. *Panics:* never. *Blocking:* no.
+    /// Such an answer carries no `Content-Length`; the server that writes it adds the length of these bytes, and leaves the
+    /// bytes out where the request was `HEAD`. *Panics:* never. *Blocking:* no.
     ///
     /// ```
     /// use std::time::Duration;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::error::StoreOpenError;
 use super::key::{FileKey, is_hex};
-use crate::sync::Arc;
+use crate::sync::{Arc, AtomicBool, Ordering};
 
 const LOCK: &str = "lock";
 const PART: &str = "part";
@@ -31,6 +31,7 @@ pub(super) enum Stage {
 #[derive(Debug)]
 pub(super) struct Folder {
     root: PathBuf,
+    deleting_fails: AtomicBool,
     _lock: File,
 }
 
@@ -78,7 +79,7 @@ impl Folder {
         let lock = owner::only(OpenOptions::new().create(true).truncate(false).write(true)).open(&at);
         let lock = lock.map_err(|error| touched(&at, error))?;
         match lock.try_lock() {
-            Ok(()) => Ok(Self { root: root.to_owned(), _lock: lock }),
+            Ok(()) => Ok(Self { root: root.to_owned(), deleting_fails: AtomicBool::new(false), _lock: lock }),
             Err(TryLockError::WouldBlock) => Err(StoreOpenError::InUse(root.to_owned())),
             Err(TryLockError::Error(error)) => Err(touched(&at, error)),
         }
@@ -133,13 +134,17 @@ impl Folder {
         sync_folder(&self.root.join(name.shard()))
     }
 
-    /// Deletes a file, if it is there. *Blocking:* yes.
+    /// Deletes a file, if it is there. One that cannot be deleted is warned about once, until another can. *Blocking:* yes.
     pub(super) fn delete(&self, name: &FileName, stage: Stage) {
         let path = self.path(name, stage);
-        if let Err(error) = fs::remove_file(&path)
-            && error.kind() != io::ErrorKind::NotFound
-        {
-            tracing::warn!(target: "portcullis::media", path = %path.display(), %error, "a stored file cannot be deleted");
+        let fails = match fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Some(error),
+            Ok(()) | Err(_) => None,
+        };
+        let failed = self.deleting_fails.swap(fails.is_some(), Ordering::Relaxed);
+        if let Some(error) = fails.filter(|_| !failed) {
+            let path = path.display();
+            tracing::warn!(target: "portcullis::media", %path, %error, "stored media cannot be deleted, and takes more of the disk than it may");
         }
     }
 

@@ -4,7 +4,6 @@ use std::fmt;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 use tokio::runtime::Handle;
@@ -50,7 +49,8 @@ pub(super) struct Shared {
     pub(super) folder: Folder,
     pub(super) index: Arc<Index>,
     pub(super) bounds: StoreBounds,
-    disk_is_full: AtomicBool,
+    /// The fault that was warned about, until a file is kept again.
+    outage: Mutex<Option<StoreFault>>,
     swept_at: Mutex<Instant>,
     /// What a full disk looks like from here.
     #[cfg(test)]
@@ -90,7 +90,7 @@ impl MediaStore {
             folder,
             index: Arc::new(index),
             bounds,
-            disk_is_full: AtomicBool::new(false),
+            outage: Mutex::default(),
             swept_at: Mutex::new(Instant::now()),
             #[cfg(test)]
             write_fails: Mutex::default(),
@@ -153,6 +153,7 @@ impl Shared {
     }
 
     /// Writes all of `bytes`. *Blocking:* yes.
+    #[cfg_attr(not(test), expect(clippy::unused_self, reason = "a test makes the disk of one store fail"))]
     pub(super) fn write(&self, file: &File, bytes: &[u8], at: u64) -> io::Result<()> {
         #[cfg(test)]
         if let Some(kind) = *self.write_fails.lock() {
@@ -161,24 +162,21 @@ impl Shared {
         write_all_at(file, bytes, at)
     }
 
-    /// The fault behind `error`, reported once for each time the disk becomes full.
+    /// The fault behind `error`, warned about once: when it begins, not for each file that meets it.
     pub(super) fn fault(&self, error: &io::Error) -> StoreFault {
-        let dir = self.bounds.dir.display();
         let fault = StoreFault::from(error.kind());
-        match fault {
-            StoreFault::DiskFull if self.disk_is_full.swap(true, Ordering::Relaxed) => {}
-            StoreFault::DiskFull => {
-                tracing::warn!(target: "portcullis::media", %dir, %error, "the disk of the media store is full; remote media is not fetched");
-            }
-            _ => tracing::debug!(target: "portcullis::media", %dir, %error, "a media file cannot be stored"),
+        if self.outage.lock().replace(fault) != Some(fault) {
+            let dir = self.bounds.dir.display();
+            tracing::warn!(target: "portcullis::media", %dir, %fault, %error, "media of other servers cannot be stored, and is not fetched");
         }
         fault
     }
 
     /// A file was kept: the disk takes bytes.
     pub(super) fn kept(&self) {
-        if self.disk_is_full.swap(false, Ordering::Relaxed) {
-            tracing::info!(target: "portcullis::media", dir = %self.bounds.dir.display(), "the disk of the media store takes files again");
+        if self.outage.lock().take().is_some() {
+            let dir = self.bounds.dir.display();
+            tracing::info!(target: "portcullis::media", %dir, "media of other servers is stored again");
         }
     }
 }

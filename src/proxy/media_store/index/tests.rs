@@ -6,6 +6,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::*;
+use crate::proxy::media_store::disk::to_u64;
 use crate::proxy::media_store::format::Head;
 use crate::proxy::media_store::meta::FileMeta;
 
@@ -42,11 +43,11 @@ fn the_least_recently_used_makes_room_for_one_that_grows() {
     let names: Vec<_> = (0..4).map(|number| put(&index, number, 16).unwrap().name.clone()).collect();
     assert!(index.find(&key(0)).is_some());
     let mut room = Index::room(&index, 1).unwrap();
-    assert_eq!(index.take_doomed(), [names[1].clone()], "0 was used since");
+    assert_eq!(index.take_doomed(), std::slice::from_ref(&names[1]), "0 was used since");
     room.grow_to(16 * MEDIA_BLOCK_BYTES).unwrap();
     assert_eq!(index.take_doomed(), [], "that fits");
     room.grow_to(16 * MEDIA_BLOCK_BYTES + 1).unwrap();
-    assert_eq!(index.take_doomed(), [names[2].clone()]);
+    assert_eq!(index.take_doomed(), std::slice::from_ref(&names[2]));
     room.grow_to(CAPACITY * MEDIA_BLOCK_BYTES).unwrap();
     assert_eq!(index.take_doomed(), [names[3].clone(), names[0].clone()]);
     assert_eq!(room.grow_to(CAPACITY * MEDIA_BLOCK_BYTES + 1), Err(StoreFault::NoRoom));
@@ -64,13 +65,13 @@ fn r15_a_newer_file_of_a_key_takes_the_place_of_the_older_and_is_not_deleted_wit
     let index = index();
     let older = put(&index, 1, 2).unwrap();
     let newer = put(&index, 1, 3).unwrap();
-    assert_eq!(index.take_doomed(), [older.name.clone()]);
+    assert_eq!(index.take_doomed(), std::slice::from_ref(&older.name));
     assert_eq!(index.find(&key(1)).unwrap().name, newer.name);
     index.forget(&older, Why::Torn);
     assert_eq!(index.take_doomed(), []);
     assert_eq!(index.usage().torn, 0);
     index.forget(&newer, Why::Torn);
-    assert_eq!(index.take_doomed(), [newer.name.clone()]);
+    assert_eq!(index.take_doomed(), std::slice::from_ref(&newer.name));
     assert!(index.find(&key(1)).is_none());
     assert_eq!((index.usage().files, index.usage().bytes, index.usage().torn), (0, 0, 1));
 }
@@ -215,8 +216,8 @@ proptest! {
             let usage = index.usage();
             prop_assert!(usage.bytes + usage.unfinished_bytes <= CAPACITY * MEDIA_BLOCK_BYTES);
             prop_assert_eq!((usage.bytes + usage.unfinished_bytes) / MEDIA_BLOCK_BYTES, model.total());
-            prop_assert_eq!(usage.files, model.files.len() as u64);
-            prop_assert_eq!(usage.unfinished, rooms.len() as u64);
+            prop_assert_eq!(usage.files, to_u64(model.files.len()));
+            prop_assert_eq!(usage.unfinished, to_u64(rooms.len()));
         }
         drop(rooms);
         prop_assert_eq!(index.usage().unfinished_bytes, 0);
@@ -247,7 +248,7 @@ fn the_bound_holds_whatever_threads_do_at_once() {
     let usage = index.usage();
     assert_eq!((usage.unfinished, usage.unfinished_bytes), (0, 0));
     let held: Vec<_> = (0..20).filter_map(|number| index.find(&key(number))).collect();
-    assert_eq!(usage.files, held.len() as u64);
+    assert_eq!(usage.files, to_u64(held.len()));
     assert_eq!(usage.bytes, held.iter().map(|entry| entry.file_bytes()).sum::<u64>());
     assert!(usage.bytes <= usage.max_bytes);
 }

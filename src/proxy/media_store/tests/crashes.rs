@@ -126,12 +126,13 @@ async fn a_smaller_store_keeps_the_newest_of_what_it_finds() {
 #[tokio::test(start_paused = true)]
 async fn a_file_that_changes_under_us_is_forgotten_and_fetched_anew() {
     let (dir, store) = new_store();
-    for damage in [
-        (|path: &Path| fs::remove_file(path).unwrap()) as fn(&Path),
+    let damages: [fn(&Path); 4] = [
+        |path| fs::remove_file(path).unwrap(),
         |path| fs::write(path, b"").unwrap(),
         |path| fs::write(path, b"something else").unwrap(),
         |path| fs::File::options().write(true).open(path).unwrap().set_len(1500).unwrap(),
-    ] {
+    ];
+    for damage in damages {
         let stored = store_file(&store, key(1), content(3000)).await.unwrap();
         damage(&on_disk(&dir)[0]);
         let error = stored.open().await.unwrap_err().kind();

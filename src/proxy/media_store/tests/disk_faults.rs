@@ -15,7 +15,7 @@ async fn a_full_disk_ends_the_file_and_nothing_else() {
     let mut file = store.begin(key(2), meta()).await.unwrap();
     let reader = tokio::spawn(read(file.reader()));
     file.write(content(1000)).await.unwrap();
-    file.growing_is_idle().await;
+    file.written().await;
     for (kind, fault) in [
         (ErrorKind::StorageFull, StoreFault::DiskFull),
         (ErrorKind::QuotaExceeded, StoreFault::DiskFull),
@@ -26,7 +26,7 @@ async fn a_full_disk_ends_the_file_and_nothing_else() {
     }
     // Written behind the back of who writes, so it is the next call that says so.
     file.write(content(1000)).await.unwrap();
-    file.growing_is_idle().await;
+    file.written().await;
     assert_eq!(file.write(content(1000)).await, Err(StoreFault::Io));
     assert_eq!(file.complete().await, Err(StoreFault::Io));
     assert_eq!(reader.await.unwrap(), Err(BodyCut));

@@ -111,7 +111,7 @@ async fn unfinished_files_push_out_finished_ones_and_are_refused_when_there_are_
     for round in 0..8 {
         for file in &mut growing {
             refused = refused.or(file.write(piece.clone()).await.err());
-            file.growing_is_idle().await;
+            file.written().await;
             let usage = store.usage();
             assert!(usage.bytes + usage.unfinished_bytes <= 16 * MIB);
             let on_disk: u64 = on_disk(&dir).iter().map(|path| fs::metadata(path).unwrap().len()).sum();
