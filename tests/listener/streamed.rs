@@ -91,11 +91,14 @@ impl Streams {
 
     /// Until nobody takes any more of the large files.
     async fn until_nothing_moves(&self) {
-        let mut made = 0;
-        while made == 0 || made < self.made.load(Ordering::SeqCst) {
-            made = self.made.load(Ordering::SeqCst);
-            sleep(Duration::from_millis(300)).await;
-        }
+        let standstill = async {
+            let mut made = 0;
+            while made == 0 || made < self.made.load(Ordering::SeqCst) {
+                made = self.made.load(Ordering::SeqCst);
+                sleep(Duration::from_millis(300)).await;
+            }
+        };
+        timeout(LONG, standstill).await.expect("it never came to a standstill");
     }
 }
 

@@ -220,10 +220,16 @@ impl Drop for Unread {
 
 #[cfg(test)]
 mod tests {
+    use futures_util::FutureExt as _;
+
     use super::*;
 
-    #[tokio::test]
-    async fn the_longest_waiting_is_chosen_and_never_one_with_a_request() {
+    fn is_chosen(connection: &Standing) -> bool {
+        connection.chosen_to_end().now_or_never().is_some()
+    }
+
+    #[test]
+    fn the_longest_waiting_is_chosen_and_never_one_with_a_request() {
         let all = Arc::new(Standings::default());
         let (first, second, third) = (all.join(), all.join(), all.join());
         let asks = second.begin().unwrap();
@@ -231,27 +237,27 @@ mod tests {
         let answered = first.begin().unwrap();
         drop((asks, answered));
         assert!(all.end_longest_standing());
-        third.chosen_to_end().await;
+        assert!(is_chosen(&third));
         assert!(third.begin().is_none(), "too late");
         assert!(all.end_longest_standing());
-        first.chosen_to_end().await;
+        assert!(is_chosen(&first));
         assert!(!all.end_longest_standing(), "its second request is still in flight");
         drop(asks_twice);
         assert!(all.end_longest_standing());
-        second.chosen_to_end().await;
+        assert!(is_chosen(&second));
     }
 
-    #[tokio::test]
-    async fn one_that_does_not_read_goes_after_those_who_wait_and_an_answer_more_does_not_save_it() {
+    #[test]
+    fn one_that_does_not_read_goes_after_those_who_wait_and_an_answer_more_does_not_save_it() {
         let all = Arc::new(Standings::default());
         let (reads_none, reads_late, waits) = (all.join(), all.join(), all.join());
         let first = reads_none.begin().unwrap().answered(AnswerKind::Whole);
         let late = reads_late.begin().unwrap().answered(AnswerKind::Whole);
         let second = reads_none.begin().unwrap().answered(AnswerKind::Whole);
         assert!(all.end_longest_standing());
-        waits.chosen_to_end().await;
+        assert!(is_chosen(&waits));
         assert!(all.end_longest_standing());
-        reads_none.chosen_to_end().await;
+        assert!(is_chosen(&reads_none));
         assert!(reads_none.begin().is_none(), "too late");
         drop(late);
         assert!(reads_late.begin().is_some(), "it has read, and asks again");
@@ -259,8 +265,8 @@ mod tests {
         assert!(all.lists.lock().unread.is_empty());
     }
 
-    #[tokio::test]
-    async fn a_streamed_answer_is_worked_on_while_its_client_takes_it_and_lies_unread_while_a_write_waits() {
+    #[test]
+    fn a_streamed_answer_is_worked_on_while_its_client_takes_it_and_lies_unread_while_a_write_waits() {
         let all = Arc::new(Standings::default());
         let streams = all.join();
         let answer = streams.begin().unwrap().answered(AnswerKind::Streamed);
@@ -270,15 +276,15 @@ mod tests {
         assert!(!all.end_longest_standing());
         streams.stalls();
         assert!(all.end_longest_standing());
-        streams.chosen_to_end().await;
+        assert!(is_chosen(&streams));
         streams.moves(true);
         assert!(streams.begin().is_none(), "too late");
         drop(answer);
         assert!(!all.end_longest_standing());
     }
 
-    #[tokio::test]
-    async fn whoever_reads_a_streamed_answer_well_goes_last_and_whoever_drips_stays_where_it_stood() {
+    #[test]
+    fn whoever_reads_a_streamed_answer_well_goes_last_and_whoever_drips_stays_where_it_stood() {
         let all = Arc::new(Standings::default());
         let (reads_well, drips, unread) = (all.join(), all.join(), all.join());
         let mut answers: Vec<_> =
@@ -292,7 +298,7 @@ mod tests {
         reads_well.stalls();
         for next in [&drips, &unread, &reads_well] {
             assert!(all.end_longest_standing());
-            next.chosen_to_end().await;
+            assert!(is_chosen(next));
         }
         assert!(!all.end_longest_standing());
     }
