@@ -44,6 +44,8 @@ pub(crate) enum Behaviour {
     NoTls(&'static [u8]),
     /// Takes the request, sends these bytes and ends cleanly.
     EndsAfter(Vec<u8>),
+    /// Takes the request, sends these bytes and closes the connection without a word of TLS.
+    BreaksAfter(Vec<u8>),
     /// Takes the request, sends `head`, then `part` again and again, for ever.
     Endless {
         /// Sent once.
@@ -244,6 +246,11 @@ async fn serve(mut tcp: TcpStream, tls: TlsAcceptor, behaviour: Behaviour, seen:
         Behaviour::EndsAfter(bytes) => {
             stream.write_all(&bytes).await?;
             return stream.shutdown().await;
+        }
+        Behaviour::BreaksAfter(bytes) => {
+            stream.write_all(&bytes).await?;
+            stream.flush().await?;
+            return stream.get_mut().0.shutdown().await;
         }
         Behaviour::Endless { head, part, pause } => return endlessly(stream, head, &part, pause).await,
     }

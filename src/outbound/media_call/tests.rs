@@ -9,6 +9,8 @@ use tokio::time::Instant;
 
 mod bounds;
 mod roads;
+#[cfg(feature = "server")]
+mod sockets;
 
 use super::*;
 use crate::admission::{
@@ -67,15 +69,20 @@ fn unrecognized() -> Page {
     error(404, "M_UNRECOGNIZED")
 }
 
-fn open(world: &Arc<World>, server: &str) -> Box<dyn MediaFetch> {
-    let own_name = "hs.self.example".parse().unwrap();
-    let signer = Arc::new(Ed25519Signer::generate(own_name));
-    let client = FederationClient::new(signer, world.discovery(), Arc::<World>::clone(world));
+/// A pass for the file `abc` of `server`.
+fn pass(server: &str) -> MediaPass {
     let file = RemoteFile { server: server.parse().unwrap(), media_id: "abc".parse().unwrap() };
     let allowed = RemoteFetchPolicy { remote_fetch_enabled: true }.check(file, AllowRemote::Yes).unwrap();
     let limits = MediaLimits::new(16, 6, 8, 4).unwrap();
     let door = MediaAdmission::new(limits, MEDIA_DEADLINE, RETRY_HINT);
-    RemoteMediaSource::open(&client, door.admit(ClientKey::shared(), allowed, Standing::Proven).unwrap())
+    door.admit(ClientKey::shared(), allowed, Standing::Proven).unwrap()
+}
+
+fn open(world: &Arc<World>, server: &str) -> Box<dyn MediaFetch> {
+    let own_name = "hs.self.example".parse().unwrap();
+    let signer = Arc::new(Ed25519Signer::generate(own_name));
+    let client = FederationClient::new(signer, world.discovery(), Arc::<World>::clone(world));
+    RemoteMediaSource::open(&client, pass(server))
 }
 
 fn download() -> MediaWanted {
