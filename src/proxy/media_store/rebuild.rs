@@ -50,10 +50,12 @@ impl Survey {
             if Folder::is_lock(name) {
                 continue;
             }
-            let found = fs::symlink_metadata(&path).map_err(|error| touched(&path, error))?;
             if !Folder::is_shard(name) {
                 self.leave_alone(path);
-            } else if found.is_symlink() {
+                continue;
+            }
+            let found = fs::symlink_metadata(&path).map_err(|error| touched(&path, error))?;
+            if found.is_symlink() {
                 return Err(StoreOpenError::Symlink(path));
             } else if !found.is_dir() {
                 return Err(StoreOpenError::NotADirectory(path));
@@ -120,8 +122,11 @@ impl Survey {
             let age = Duration::from_millis(latest_ms.saturating_sub(stored_at_ms));
             let left = bounds.time_to_live.saturating_sub(age);
             // One from the future has an age that nobody knows.
-            if left.is_zero() || stored_at_ms > now_ms || !newer.insert(inspected.key.clone()) {
+            if left.is_zero() || stored_at_ms > now_ms {
                 index.count(Why::Expired);
+                folder.delete(&name, Stage::Whole);
+            } else if !newer.insert(inspected.key.clone()) {
+                // It was replaced, and not deleted any more.
                 folder.delete(&name, Stage::Whole);
             } else {
                 fresh.push((name, inspected, left));

@@ -5,6 +5,7 @@ mod disk_faults;
 mod expiry;
 mod folders;
 mod lifecycle;
+mod random_walk;
 mod reading;
 
 use std::fs;

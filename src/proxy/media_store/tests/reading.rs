@@ -232,4 +232,7 @@ fn a_body_is_sent_from_thread_to_thread() {
     fn assert_fit<T: Send + Sync + Unpin + 'static>() {}
     assert_fit::<ResponseBody>();
     assert_fit::<FileReader>();
+    assert_fit::<MediaStore>();
+    assert_fit::<StoredFile>();
+    assert_fit::<Unfinished>();
 }
