@@ -70,7 +70,7 @@ impl Rig {
 
     /// Switched on.
     fn builder(&self) -> PortcullisBuilder {
-        super::builder(8, &FakeRemote::new(|_| Answers::StaySilent))
+        builder(8, &FakeRemote::new(|_| Answers::StaySilent))
             .remote_media(Box::new(self.origin.clone()))
             .media_store(self.store())
             .remote_fetch(ON)
