@@ -134,6 +134,5 @@ async fn inline_and_off_the_pool_share_a_fetch() {
     assert!(got(portcullis.finish(*inline).await).await.is(CAT));
     assert!(off_pool.await.unwrap().is(CAT));
     assert_eq!(rig.origin.calls(), 1);
-    settle().await;
-    at_rest(&portcullis);
+    at_rest(&portcullis).await;
 }

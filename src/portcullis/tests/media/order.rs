@@ -134,7 +134,7 @@ async fn each_check_comes_before_the_next() {
     assert!(fetch(&portcullis, 1, &file("them.example", "stored")).await.is(CAT));
     assert_eq!((rig.origin.calls(), judged), (2, 2));
     drop(held);
-    at_rest(&portcullis);
+    at_rest(&portcullis).await;
 }
 
 /// The key of a file, as clients see it.
