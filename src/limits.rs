@@ -273,6 +273,9 @@ pub const MEDIA_CACHE_BYTES: u64 = 1024 * 1024 * 1024;
 /// How long a remote file is kept, unless configured. *Source: design, "The binary".*
 pub const MEDIA_CACHE_TTL: Duration = Duration::from_secs(24 * 3600);
 
+/// Smallest store that may be configured, in bytes. *Source: ours; in less, thumbnails push each other out.*
+pub const MEDIA_CACHE_LEAST_BYTES: u64 = 1024 * 1024;
+
 /// The store takes at least so many files of the largest size: one that is read and one that comes. *Source: ours.*
 pub const MEDIA_CACHE_LEAST_FILES: u64 = 2;
 
@@ -334,6 +337,14 @@ pub const MAX_MULTIPART_PREAMBLE_BYTES: usize = 16 * 1024;
 
 /// Longest multipart boundary, in bytes. *Source: RFC 2046, section 5.1.1.*
 pub const MAX_BOUNDARY_BYTES: usize = 70;
+
+/// Most blanks between a boundary and the end of its line; with more of them the line is none of a boundary. *Source: ours;
+/// RFC 2046 allows any number and everybody writes none.*
+pub const MAX_BOUNDARY_PADDING_BYTES: usize = 128;
+
+/// How much longer than the largest file a multipart answer may say it is. *Source: ours; metadata and header lines at
+/// their bounds.*
+pub const MEDIA_ENVELOPE_SLACK_BYTES: usize = MAX_MEDIA_METADATA_BYTES + MAX_PART_HEADER_BYTES;
 
 /// Threads of the federation worker. They only drive sockets and timers; the second keeps the calls going while the
 /// first parses an answer. *Source: ours.*

@@ -32,7 +32,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Answer clients: room lists and aliases, here and at other servers.
+    /// Answer clients: room lists, aliases and files, here and at other servers.
     ///
     /// The first line on standard output is "listening on ADDR, admin on ADDR". SIGTERM and SIGINT end it in an orderly
     /// way: requests in flight are answered first. A second signal cuts them short and ends it at once. With log.level =
@@ -49,6 +49,16 @@ Others, with their defaults:
   request_threads = 16
   trusted_proxies = []
   ipv6_client_prefix = 64
+  media.legacy_endpoints = false
+  media.blocked_servers = []
+  media.max_file = \"50 MiB\"
+  media.cache_dir = \"media-cache\"
+  media.cache_size = \"1 GiB\"
+  media.cache_ttl = \"24 h\"
+  media.max_in_flight = 256
+  media.max_per_client = 64
+  media.max_running = 64
+  media.max_running_per_origin = 16
   [federation]
   # remote_timeout = \"5 s\"
   require_token_for_remote = false

@@ -13,6 +13,7 @@
 //!
 //! Files go another way, in the module `media`: they hold no thread, and their bytes follow their answer.
 
+mod blocked;
 mod builder;
 mod media;
 

@@ -199,6 +199,20 @@ fn without_the_switch_serve_and_check_config_warn_and_with_it_they_do_not() {
 }
 
 #[test]
+fn check_config_looks_at_the_place_for_files_and_makes_nothing() {
+    let token = "[[tokens]]\ntoken = \"t\"\nuser_id = \"@a:us.example\"\n";
+    let directory = configured("cache-dir", &format!("media.remote_fetch_enabled = true\n{token}"));
+    let checked = run(&["check-config", "portcullis.toml"], &directory);
+    assert_eq!((checked.status.code(), told(&checked)), (Some(0), String::new()));
+    assert!(!directory.join("media-cache").exists());
+    fs::write(directory.join("media-cache"), "").unwrap();
+    let checked = run(&["check-config", "portcullis.toml"], &directory);
+    assert_eq!(checked.status.code(), Some(2));
+    let (told, start) = (told(&checked), "portcullis: portcullis.toml:5: media.cache_dir: media-cache: not a folder");
+    assert!(told.lines().count() == 1 && told.starts_with(start), "{told}");
+}
+
+#[test]
 fn each_mistake_is_one_clear_line_and_status_2() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = taken.local_addr().unwrap();

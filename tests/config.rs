@@ -5,7 +5,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use portcullis::homeserver::config::{Config, ConfigProblem, SigningKeySource};
+use portcullis::homeserver::config::{Config, ConfigProblem, MediaCacheDir, SigningKeySource};
 
 fn file(name: &str, text: impl AsRef<[u8]>) -> PathBuf {
     let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("config");
@@ -41,6 +41,22 @@ fn a_file_that_cannot_be_read_is_one_problem() {
         assert!(matches!(problem, ConfigProblem::Unreadable { .. }), "{problem}");
         assert!(problem.to_string().starts_with(&path.display().to_string()));
     }
+}
+
+#[test]
+fn remote_media_is_off_unless_the_file_says_so_and_its_files_have_a_place_beside_the_file() {
+    let read = |media: &str| {
+        let path = file("media.toml", format!("server_name = \"us.example\"\nsigning_key = \"key\"\n{media}"));
+        let config = Config::read(&path).unwrap();
+        let beside = MediaCacheDir::At(path.parent().unwrap().join("media-cache"));
+        (config.media.policy().remote_fetch_enabled, config.media.cache_dir == beside)
+    };
+    assert_eq!(read(""), (false, true));
+    assert_eq!(read("[media]\nremote_fetch_enabled = false\n"), (false, true));
+    assert_eq!(read("[media]\nremote_fetch_enabled = true\n"), (true, true));
+    assert_eq!(read("[media]\ncache_dir = \"/var/cache/portcullis\"\n"), (false, false));
+    let without = Config::without_file().media;
+    assert_eq!((without.policy().remote_fetch_enabled, without.cache_dir), (false, MediaCacheDir::ThrowAway));
 }
 
 #[test]

@@ -24,25 +24,27 @@ const LONG: Duration = Duration::from_secs(20);
 const BEFORE_ROOM: Duration = Duration::from_secs(6);
 
 /// A directory with a key and a configuration for free ports.
-fn configured(test: &str) -> PathBuf {
+fn configured(test: &str, media: bool) -> PathBuf {
     let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("descriptors").join(test);
     let _ = fs::remove_dir_all(&directory);
     fs::create_dir_all(&directory).unwrap();
     let keygen = Command::new(env!("CARGO_BIN_EXE_portcullis")).arg("keygen").arg(directory.join("key")).output();
     assert!(keygen.unwrap().status.success());
-    let file = "server_name = \"us.example\"\nsigning_key = \"key\"\nlisten = \"127.0.0.1:0\"\nadmin_listen = \
-                \"127.0.0.1:0\"\n[federation]\nnameservers = [\"127.0.0.1:9\"]\n[media]\nremote_fetch_enabled = false\n";
+    let file = format!(
+        "server_name = \"us.example\"\nsigning_key = \"key\"\nlisten = \"127.0.0.1:0\"\nadmin_listen = \
+                \"127.0.0.1:0\"\n[federation]\nnameservers = [\"127.0.0.1:9\"]\n[media]\nremote_fetch_enabled = {media}\n"
+    );
     fs::write(directory.join("portcullis.toml"), file).unwrap();
     directory
 }
 
-/// `portcullis serve` that may open `files` files.
-fn serve(test: &str, files: usize) -> Child {
+/// `portcullis serve` that may open `files` files, with remote media or without.
+fn serve(test: &str, files: usize, media: bool) -> Child {
     Command::new("sh")
         .arg("-c")
         .arg(format!("ulimit -n {files} && exec \"$0\" serve --config portcullis.toml"))
         .arg(env!("CARGO_BIN_EXE_portcullis"))
-        .current_dir(configured(test))
+        .current_dir(configured(test, media))
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
@@ -76,7 +78,7 @@ async fn get(to: SocketAddr, path: &str) -> String {
 
 #[tokio::test]
 async fn with_few_descriptors_clients_get_fewer_connections_and_the_operator_is_answered_all_the_same() {
-    let mut serving = Serving(serve("few", 256));
+    let mut serving = Serving(serve("few", 256, false));
     let mut first = String::new();
     BufReader::new(serving.0.stdout.as_mut().unwrap()).read_line(&mut first).unwrap();
     let addresses = first.trim_end().strip_prefix("listening on ").unwrap_or_else(|| panic!("{first:?}"));
@@ -105,10 +107,21 @@ async fn with_few_descriptors_clients_get_fewer_connections_and_the_operator_is_
 
 #[test]
 fn with_a_hopeless_limit_it_ends_with_2_and_one_line() {
-    let ended = serve("hopeless", 128).wait_with_output().unwrap();
+    let ended = serve("hopeless", 128, false).wait_with_output().unwrap();
     assert_eq!(ended.status.code(), Some(2));
     let told = String::from_utf8(ended.stderr).unwrap();
     assert_eq!(told.lines().count(), 1, "{told}");
     assert!(told.starts_with("portcullis: the limit of open files is 128; 224 are needed"), "{told}");
+    assert!(ended.stdout.is_empty());
+}
+
+#[test]
+fn files_of_other_servers_need_more_and_the_line_says_what_to_lower() {
+    let ended = serve("media", 1024, true).wait_with_output().unwrap();
+    assert_eq!(ended.status.code(), Some(2));
+    let told = String::from_utf8(ended.stderr).unwrap();
+    let refusal = told.lines().last().unwrap();
+    assert!(refusal.starts_with("portcullis: the limit of open files is 1024; 1456 are needed"), "{told}");
+    assert!(refusal.contains("1216 for fetching files") && refusal.contains("media.max_running"), "{told}");
     assert!(ended.stdout.is_empty());
 }

@@ -11,7 +11,7 @@ use portcullis::ClientOutboundProxyPolicy;
 use portcullis::homeserver::admin::Admin;
 use portcullis::homeserver::assemble::{Assembled, assemble};
 use portcullis::homeserver::config::{Config, LogConfig, LogFormat, LogLevel};
-use portcullis::homeserver::descriptors::{ADMIN_CONNECTIONS, Descriptors};
+use portcullis::homeserver::descriptors::{ADMIN_CONNECTIONS, Descriptors, OutboundNeeds};
 use portcullis::homeserver::listener::{Listener, ListenerLimits};
 use tokio::sync::watch;
 use tracing_subscriber::filter::{LevelFilter, Targets};
@@ -64,8 +64,9 @@ fn serve(file: Option<&Path>) -> Result<u8, Trouble> {
 fn max_connections(config: &Config) -> Result<usize, Trouble> {
     let descriptors = Descriptors::raised();
     let wanted = ListenerLimits::default().max_connections;
-    let calls = ClientOutboundProxyPolicy::for_pool(config.request_threads).global_cap();
-    let granted = descriptors.client_connections(wanted, calls)?;
+    let policy = ClientOutboundProxyPolicy::for_pool(config.request_threads);
+    let media = config.media.policy().remote_fetch_enabled.then_some(config.media.limits);
+    let granted = descriptors.client_connections(wanted, OutboundNeeds::of(policy, media))?;
     if granted < wanted {
         let limit = descriptors.limit().unwrap_or_default();
         tracing::warn!(

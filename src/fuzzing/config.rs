@@ -2,9 +2,10 @@
 
 use std::path::Path;
 
+use crate::admission::MediaLimits;
 use crate::homeserver::config::Config;
 use crate::homeserver::embedded::EmbeddedHomeserver;
-use crate::limits::REQUEST_THREADS;
+use crate::limits::{MEDIA_CACHE_LEAST_FILES, REQUEST_THREADS};
 
 /// What a file has to have; only of these can a mistake have no line, for there is none to name.
 const REQUIRED: [&str; 2] = ["server_name", "signing_key"];
@@ -24,6 +25,15 @@ pub fn config(input: &[u8]) {
             assert!(config.trusted_proxies.iter().all(|network| network.prefix_len() > 0));
             assert!(federation.nameservers.iter().all(|server| server.port() != 0));
             assert!(config.tokens.iter().all(|token| !token.token.is_empty()));
+            let media = &config.media;
+            assert!(
+                media.max_file_bytes > 0 && media.max_file_bytes <= media.cache_size_bytes / MEDIA_CACHE_LEAST_FILES
+            );
+            assert!(!media.cache_ttl.is_zero());
+            let caps = media.limits;
+            let (of_client, run, of_origin) =
+                (caps.max_per_client(), caps.max_running(), caps.max_running_per_origin());
+            assert_eq!(MediaLimits::new(caps.max_in_flight(), of_client, run, of_origin), Ok(caps));
             let _homeserver = EmbeddedHomeserver::new(&config);
             let _warnings = config.warnings();
         }

@@ -12,6 +12,7 @@ use super::server_name::means_the_same_to_everybody;
 use crate::deadline::OutboundDeadline;
 use crate::limits::{MAX_WELL_KNOWN_BYTES, MAX_WELL_KNOWN_REDIRECTS, WELL_KNOWN_MAX_LIFETIME, WELL_KNOWN_MIN_LIFETIME};
 use crate::outbound::AddressPolicy;
+use crate::outbound::web::Web;
 use crate::outbound::well_known::fetch::Fetcher;
 
 /// Time for a fetch.
@@ -28,13 +29,14 @@ const TIMER: Duration = Duration::from_millis(2);
 pub async fn well_known(input: &[u8]) {
     let own_host = "us.example".parse::<crate::server_name::ServerName>().unwrap().host().clone();
     let world = Script::new(own_host.clone(), input);
-    let fetcher = Fetcher {
+    let web = Web {
         resolver: world.clone(),
         transport: world.clone(),
         policy: Arc::new(AddressPolicy::default()),
         own_host,
         user_agent: HeaderValue::from_static("portcullis"),
     };
+    let fetcher = Fetcher { web: Arc::new(web) };
     let start = Instant::now();
     let share = OutboundDeadline::after(SHARE, start);
     let outcome = share.cut(fetcher.fetch(&"them.example".parse().unwrap(), share)).await;

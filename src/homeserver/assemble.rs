@@ -4,19 +4,20 @@ use std::sync::Arc;
 
 use http::HeaderValue;
 
-use super::config::{Config, SigningKeySource, files};
+use super::config::{Config, MediaCacheDir, MediaConfig, SigningKeySource, files};
 use super::embedded::EmbeddedHomeserver;
 use super::listener::ListenerLimits;
 use super::pooled::{PooledHomeserver, QUEUED_PER_THREAD};
 use super::request_pool::RequestPool;
 use super::router::Router;
 use super::runtime::HomeserverRuntime;
+use super::throw_away_files::ThrowAwayFiles;
 use crate::admission::TrustedProxies;
 use crate::outbound::{
     AddressPolicy, Discovery, Ed25519Signer, FederationClient, HickoryResolver, HttpsTransport, RequestSigner, Resolve,
     TlsRoots, TlsRootsError, Transport,
 };
-use crate::portcullis::{BuildError, Portcullis};
+use crate::portcullis::{BuildError, MediaStoreConfig, Portcullis, PortcullisBuilder};
 
 /// A homeserver that is ready to be served.
 #[derive(Debug)]
@@ -46,11 +47,11 @@ pub enum StartError {
     Tls(TlsRootsError),
     /// The routes cannot be built.
     #[error("{0}")]
-    Routes(#[from] BuildError),
+    Routes(BuildError),
 }
 
 impl StartError {
-    fn of(key: &'static str, problem: &impl ToString) -> Self {
+    pub(super) fn of(key: &'static str, problem: &impl ToString) -> Self {
         Self::Key { key, problem: problem.to_string() }
     }
 
@@ -79,8 +80,9 @@ pub fn assemble(config: &Config) -> Result<Assembled, StartError> {
 pub fn assemble_trusting(config: &Config, roots: TlsRoots) -> Result<Assembled, StartError> {
     let signer = Arc::new(signer(config)?);
     let router = Router::new(config.server_name.clone(), Arc::<Ed25519Signer>::clone(&signer));
-    let portcullis = portcullis(config, signer, roots)?;
-    let runtime = HomeserverRuntime::new(EmbeddedHomeserver::new(config), portcullis, router);
+    let files = ThrowAwayFiles::of(&config.media)?;
+    let portcullis = portcullis(config, files.as_ref(), signer, roots)?;
+    let runtime = HomeserverRuntime::new(EmbeddedHomeserver::new(config), portcullis, router).keeping(files);
     let threads = config.request_threads;
     let pool = RequestPool::start(threads, threads.saturating_mul(QUEUED_PER_THREAD))
         .map_err(|error| StartError::of("request_threads", &format!("the threads cannot be started: {error}")))?;
@@ -100,7 +102,12 @@ impl Assembled {
     }
 }
 
-fn portcullis(config: &Config, signer: Arc<dyn RequestSigner>, roots: TlsRoots) -> Result<Portcullis, StartError> {
+fn portcullis(
+    config: &Config,
+    files: Option<&ThrowAwayFiles>,
+    signer: Arc<dyn RequestSigner>,
+    roots: TlsRoots,
+) -> Result<Portcullis, StartError> {
     let (discovery, transport) = outbound(config, roots)?;
     let client = FederationClient::new(signer, discovery, transport).with_user_agent(user_agent());
     let mut builder = Portcullis::builder(config.server_name.clone(), config.request_threads)
@@ -111,7 +118,29 @@ fn portcullis(config: &Config, signer: Arc<dyn RequestSigner>, roots: TlsRoots) 
     if let Some(limit) = config.federation.remote_timeout {
         builder = builder.remote_timeout(limit);
     }
-    Ok(builder.build()?)
+    media(&config.media, files, builder).build().map_err(|error| match error {
+        BuildError::MediaStore(error) => StartError::of("media.cache_dir", &error),
+        other => StartError::Routes(other),
+    })
+}
+
+/// Remote media as `[media]` has it. Nothing is made on disk while the switch is off.
+fn media(media: &MediaConfig, files: Option<&ThrowAwayFiles>, builder: PortcullisBuilder) -> PortcullisBuilder {
+    let builder = builder
+        .remote_fetch(media.policy())
+        .legacy_media(media.legacy_endpoints)
+        .blocked_media_servers(media.blocked_servers.iter().cloned())
+        .media_limits(media.limits);
+    let dir = match &media.cache_dir {
+        MediaCacheDir::At(path) => Some(path.as_path()),
+        MediaCacheDir::ThrowAway => files.map(ThrowAwayFiles::path),
+    };
+    let Some(dir) = dir else { return builder };
+    let mut store = MediaStoreConfig::in_dir(dir);
+    store.bytes = media.cache_size_bytes;
+    store.time_to_live = media.cache_ttl;
+    store.max_file = media.max_file_bytes;
+    builder.media_store(store)
 }
 
 /// Server discovery as `serve` does it, for `portcullis resolve`.

@@ -3,6 +3,7 @@
 //! A server that runs out of descriptors fails where it must not: it cannot look up a name, or answer its operator. So
 //! what other parts need is set aside before clients get the rest.
 
+use crate::admission::{ClientOutboundProxyPolicy, MediaLimits};
 use crate::limits::MAX_DESCRIPTORS_PER_CALL;
 
 /// Connections of the operator's listener at once; a status page and a few scrapers.
@@ -15,6 +16,20 @@ pub const RESERVED_DESCRIPTORS: usize = ADMIN_CONNECTIONS + 48;
 /// With fewer client connections than these there is no point in serving.
 pub const LEAST_CLIENT_CONNECTIONS: usize = 16;
 
+/// What one fetch of a file holds at once: those of a call, and the file it is written to.
+pub const DESCRIPTORS_PER_FETCH: usize = MAX_DESCRIPTORS_PER_CALL + 1;
+
+/// What is set aside for calls to other servers, and what each client comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OutboundNeeds {
+    /// For lookups.
+    lookups: usize,
+    /// For fetches of files.
+    files: usize,
+    /// A connection, and the file that is read for it.
+    per_client: usize,
+}
+
 /// The descriptors of this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Descriptors {
@@ -24,18 +39,46 @@ pub struct Descriptors {
 
 /// The limit of open files is too low.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "the limit of open files is {limit}; {needed} are needed: {outbound} for lookups at other servers, \
-     {RESERVED_DESCRIPTORS} for the server itself and {LEAST_CLIENT_CONNECTIONS} for clients (raise ulimit -n, or lower \
-     request_threads)"
-)]
+#[error("{}", told(*.limit, *.needed, *.needs))]
 pub struct TooFewDescriptors {
     /// The limit.
     pub limit: usize,
     /// The least that would do.
     pub needed: usize,
-    /// The part of it that calls to other servers need.
-    pub outbound: usize,
+    /// What of it is not for the server itself.
+    needs: OutboundNeeds,
+}
+
+impl OutboundNeeds {
+    /// Of lookups under `policy` and, where remote media is on, fetches under its limits.
+    #[must_use]
+    pub fn of(policy: ClientOutboundProxyPolicy, media: Option<MediaLimits>) -> Self {
+        let lookups = policy.global_cap().saturating_mul(MAX_DESCRIPTORS_PER_CALL);
+        match media {
+            None => Self { lookups, files: 0, per_client: 1 },
+            Some(limits) => {
+                Self { lookups, files: limits.max_running().saturating_mul(DESCRIPTORS_PER_FETCH), per_client: 2 }
+            }
+        }
+    }
+
+    fn set_aside(self) -> usize {
+        self.lookups.saturating_add(self.files).saturating_add(RESERVED_DESCRIPTORS)
+    }
+}
+
+fn told(limit: usize, needed: usize, needs: OutboundNeeds) -> String {
+    let OutboundNeeds { lookups, files, per_client } = needs;
+    let clients = LEAST_CLIENT_CONNECTIONS.saturating_mul(per_client);
+    let (for_files, or_files) = match files {
+        0 => (String::new(), ""),
+        files => (format!("{files} for fetching files, "), " or media.max_running"),
+    };
+    format!(
+        "the limit of open files is {limit}; {needed} are needed: {lookups} for lookups at other servers, \
+         {for_files}{RESERVED_DESCRIPTORS} for the server itself and {clients} for clients (raise ulimit -n, or lower \
+         request_threads{or_files})"
+    )
 }
 
 impl Descriptors {
@@ -59,18 +102,15 @@ impl Descriptors {
         self.limit
     }
 
-    /// How many client connections there may be, `wanted` at most, beside `calls` calls to other servers at once, each
-    /// with the [`MAX_DESCRIPTORS_PER_CALL`] it may come to.
+    /// How many client connections there may be, `wanted` at most, beside what is set aside for `needs`.
     ///
     /// *Errors:* [`TooFewDescriptors`]: fewer than [`LEAST_CLIENT_CONNECTIONS`] are left.
-    pub fn client_connections(self, wanted: usize, calls: usize) -> Result<usize, TooFewDescriptors> {
+    pub fn client_connections(self, wanted: usize, needs: OutboundNeeds) -> Result<usize, TooFewDescriptors> {
         let Some(limit) = self.limit else { return Ok(wanted) };
-        let outbound = calls.saturating_mul(MAX_DESCRIPTORS_PER_CALL);
-        let set_aside = outbound.saturating_add(RESERVED_DESCRIPTORS);
-        let left = limit.saturating_sub(set_aside);
+        let left = limit.saturating_sub(needs.set_aside()) / needs.per_client.max(1);
         if left < LEAST_CLIENT_CONNECTIONS {
-            let needed = set_aside.saturating_add(LEAST_CLIENT_CONNECTIONS);
-            return Err(TooFewDescriptors { limit, needed, outbound });
+            let clients = LEAST_CLIENT_CONNECTIONS.saturating_mul(needs.per_client);
+            return Err(TooFewDescriptors { limit, needed: needs.set_aside().saturating_add(clients), needs });
         }
         Ok(left.min(wanted))
     }
@@ -107,15 +147,42 @@ fn raised_limit() -> Option<usize> {
 mod tests {
     use super::*;
 
+    fn needs(threads: usize, media: Option<MediaLimits>) -> OutboundNeeds {
+        OutboundNeeds::of(ClientOutboundProxyPolicy::for_pool(threads), media)
+    }
+
     #[test]
     fn clients_get_what_calls_and_the_server_itself_leave_and_no_more_than_was_wanted() {
         assert_eq!(MAX_DESCRIPTORS_PER_CALL, 18);
-        assert_eq!(Descriptors::limited_to(1024).client_connections(512, 8), Ok(512));
-        assert_eq!(Descriptors::limited_to(256).client_connections(512, 8), Ok(256 - 8 * 18 - 64));
-        assert_eq!(Descriptors::limited_to(224).client_connections(512, 8), Ok(16));
-        let refused = Descriptors::limited_to(223).client_connections(512, 8);
-        assert_eq!(refused, Err(TooFewDescriptors { limit: 223, needed: 224, outbound: 144 }));
-        assert_eq!(Descriptors { limit: None }.client_connections(512, 128), Ok(512));
+        let needs = needs(16, None);
+        assert_eq!(Descriptors::limited_to(1024).client_connections(512, needs), Ok(512));
+        assert_eq!(Descriptors::limited_to(256).client_connections(512, needs), Ok(256 - 8 * 18 - 64));
+        assert_eq!(Descriptors::limited_to(224).client_connections(512, needs), Ok(16));
+        let refused = Descriptors::limited_to(223).client_connections(512, needs).unwrap_err();
+        assert_eq!((refused.limit, refused.needed), (223, 224));
+        assert_eq!(
+            refused.to_string(),
+            "the limit of open files is 223; 224 are needed: 144 for lookups at other servers, 64 for the server itself \
+             and 16 for clients (raise ulimit -n, or lower request_threads)"
+        );
+        assert_eq!(Descriptors { limit: None }.client_connections(512, needs), Ok(512));
+    }
+
+    #[test]
+    fn each_fetch_has_a_file_and_so_has_each_client_that_reads_one() {
+        let media = needs(16, Some(MediaLimits::default()));
+        let set_aside = 8 * 18 + 64 * 19 + 64;
+        let granted = |limit| Descriptors::limited_to(limit).client_connections(512, media);
+        assert_eq!(granted(set_aside + 2 * 512), Ok(512));
+        assert_eq!(granted(set_aside + 2 * 512 - 1), Ok(511));
+        assert_eq!(granted(set_aside + 2 * 16), Ok(16));
+        assert_eq!(
+            granted(1024).unwrap_err().to_string(),
+            "the limit of open files is 1024; 1456 are needed: 144 for lookups at other servers, 1216 for fetching files, \
+             64 for the server itself and 32 for clients (raise ulimit -n, or lower request_threads or media.max_running)"
+        );
+        let few = needs(16, Some(MediaLimits::new(64, 64, 16, 16).unwrap()));
+        assert_eq!(Descriptors::limited_to(1024).client_connections(512, few), Ok((1024 - 144 - 16 * 19 - 64) / 2));
     }
 
     #[cfg(unix)]

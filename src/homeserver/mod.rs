@@ -17,3 +17,4 @@ pub mod pooled;
 pub mod request_pool;
 pub mod router;
 pub mod runtime;
+mod throw_away_files;

@@ -8,11 +8,11 @@ use http::{Method, Request, Response};
 use serde_json::json;
 
 use super::key_document::{KeyDocumentSigner, key_document};
-use crate::admission::ClientPath;
+use crate::admission::{ClientPath, MediaPath};
 use crate::proxy::answer::{self, ResponseBody, homeserver};
 use crate::server_name::ServerName;
 
-/// Versions of the specification whose directory routes are answered as they say.
+/// Versions of the specification whose routes of ours are answered as they say.
 const VERSIONS: [&str; 20] = [
     "r0.6.1", "v1.1", "v1.2", "v1.3", "v1.4", "v1.5", "v1.6", "v1.7", "v1.8", "v1.9", "v1.10", "v1.11", "v1.12",
     "v1.13", "v1.14", "v1.15", "v1.16", "v1.17", "v1.18", "v1.19",
@@ -31,6 +31,8 @@ enum Known {
     RoomList,
     /// An alias, under a method it does not have.
     Alias,
+    /// A file, which is answered elsewhere under the methods it has.
+    Media,
 }
 
 impl Router {
@@ -57,6 +59,8 @@ impl Router {
                     None => homeserver::internal_fault(),
                 }
             }
+            // Only where nobody looked for it: there is no file here.
+            Some(Known::Media) if reads => answer::media::not_found(),
             Some(known) => homeserver::unrecognised_method(known.allowed()),
             None => homeserver::unrecognised_path(),
         }
@@ -68,10 +72,11 @@ impl Known {
         match path {
             "/_matrix/client/versions" => Some(Self::Versions),
             "/_matrix/key/v2/server" => Some(Self::ServerKeys),
-            path => ClientPath::of(path).map(|path| match path {
-                ClientPath::PublicRooms => Self::RoomList,
-                ClientPath::RoomAlias(_) => Self::Alias,
-            }),
+            path => match ClientPath::of(path) {
+                Some(ClientPath::PublicRooms) => Some(Self::RoomList),
+                Some(ClientPath::RoomAlias(_)) => Some(Self::Alias),
+                None => MediaPath::of(path).map(|_| Self::Media),
+            },
         }
     }
 
@@ -79,7 +84,7 @@ impl Known {
     fn allowed(&self) -> &'static str {
         match self {
             Self::RoomList => "GET, HEAD, POST, OPTIONS",
-            Self::Versions | Self::ServerKeys | Self::Alias => "GET, HEAD, OPTIONS",
+            Self::Versions | Self::ServerKeys | Self::Alias | Self::Media => "GET, HEAD, OPTIONS",
         }
     }
 }
@@ -121,6 +126,11 @@ mod tests {
             ("PUT", "/_matrix/key/v2/server", "GET, HEAD, OPTIONS"),
             ("PUT", "/_matrix/client/v3/directory/room/%23a:us.example", "GET, HEAD, OPTIONS"),
             ("DELETE", "/_matrix/client/v3/publicRooms", "GET, HEAD, POST, OPTIONS"),
+            ("POST", "/_matrix/client/v1/media/download/them.example/a", "GET, HEAD, OPTIONS"),
+            ("PUT", "/_matrix/client/v1/media/download/them.example/a/b.png", "GET, HEAD, OPTIONS"),
+            ("POST", "/_matrix/client/v1/media/thumbnail/them.example/a", "GET, HEAD, OPTIONS"),
+            ("PUT", "/_matrix/media/v3/download/them.example/a", "GET, HEAD, OPTIONS"),
+            ("DELETE", "/_matrix/media/r0/thumbnail/them.example/a", "GET, HEAD, OPTIONS"),
         ] {
             let answer = answer(method, uri);
             assert_eq!(answer.status(), StatusCode::METHOD_NOT_ALLOWED, "{method} {uri}");
@@ -130,6 +140,8 @@ mod tests {
             ("GET", "/"),
             ("GET", "/_matrix/client/versions/"),
             ("GET", "/_matrix/client/v1/media/download/them.example/a"),
+            ("POST", "/_matrix/media/v3/upload"),
+            ("GET", "/_matrix/client/v1/media/config"),
             ("CONNECT", "them.example:443"),
             ("GET", "/metrics"),
             ("GET", "/v1/status"),

@@ -17,6 +17,7 @@ use parking_lot::{Mutex, MutexGuard};
 
 use super::embedded::EmbeddedHomeserver;
 use super::router::Router;
+use super::throw_away_files::ThrowAwayFiles;
 use crate::admission::{Admission, ClientKey, ClientOutboundProxyPolicy, InFlightBudget};
 use crate::portcullis::{Begun, Portcullis, RemoteLookup};
 use crate::proxy::answer::{self, ResponseBody};
@@ -32,6 +33,9 @@ pub struct HomeserverRuntime<D = Portcullis> {
     directory: D,
     router: Router,
     panicked: AtomicU64,
+    /// Outlives the directory's calls, which write there: fields are dropped in this order.
+    #[cfg_attr(not(test), expect(dead_code, reason = "held, not read"))]
+    files: Option<ThrowAwayFiles>,
 }
 
 /// The directory routes in their two halves: one under the lock, one without it.
@@ -83,7 +87,17 @@ impl<'g, 'm, T> RuntimeLockRelease<'g, 'm, T> {
 impl<D: DirectoryRoutes> HomeserverRuntime<D> {
     /// A homeserver over `state`.
     pub fn new(state: EmbeddedHomeserver, directory: D, router: Router) -> Self {
-        Self { state: Mutex::new(state), directory, router, panicked: AtomicU64::new(0) }
+        Self { state: Mutex::new(state), directory, router, panicked: AtomicU64::new(0), files: None }
+    }
+
+    /// Keeps the directory that files of other servers are written to as long as it is written to.
+    pub(super) fn keeping(self, files: Option<ThrowAwayFiles>) -> Self {
+        Self { files, ..self }
+    }
+
+    #[cfg(test)]
+    pub(super) fn files(&self) -> Option<&ThrowAwayFiles> {
+        self.files.as_ref()
     }
 
     /// Answers one request of `peer`, on a thread of the request pool.

@@ -7,25 +7,28 @@ use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, USER_AGENT};
-use http::{HeaderValue, StatusCode, Uri};
-use tokio::time::Instant;
+use http::header::{AUTHORIZATION, CONTENT_TYPE, USER_AGENT};
+use http::uri::PathAndQuery;
+use http::{HeaderValue, Method, StatusCode, Uri};
 
 use crate::admission::Admitted;
-use crate::deadline::{Expired, OutboundDeadline};
-use crate::limits::{CONNECT_SHARE, MAX_CONNECT_ATTEMPTS, MAX_ERROR_BODY_BYTES};
+use crate::deadline::OutboundDeadline;
+use crate::limits::MAX_ERROR_BODY_BYTES;
 use crate::outbound::BoxFuture;
 use crate::outbound::address_policy::AddressPolicy;
 use crate::outbound::body::{self, BodyError};
 use crate::outbound::destination::Destination;
 use crate::outbound::discover::{Discovery, DiscoveryError};
 use crate::outbound::endpoint::Endpoint;
-use crate::outbound::error::{CallError, CallPhase};
+use crate::outbound::error::CallError;
 use crate::outbound::hickory::{HickoryResolver, NoNameServers};
 use crate::outbound::https::HttpsTransport;
+use crate::outbound::line::Line;
 use crate::outbound::signing::RequestSigner;
 use crate::outbound::tls_roots::{TlsRoots, TlsRootsError};
-use crate::outbound::transport::{Attempt, RemoteBody, Transport, TransportError, TransportPhase};
+use crate::outbound::transport::{RemoteBody, Transport};
+use crate::outbound::web::WebError;
+use crate::outbound::web::target::Target;
 use crate::server_name::ServerName;
 
 /// Makes federation calls. Cheap to clone.
@@ -46,8 +49,8 @@ use crate::server_name::ServerName;
 #[derive(Clone)]
 pub struct FederationClient {
     signer: Arc<dyn RequestSigner>,
-    locate: Arc<dyn Locate>,
-    transport: Arc<dyn Transport>,
+    pub(super) locate: Arc<dyn Locate>,
+    pub(super) transport: Arc<dyn Transport>,
     user_agent: HeaderValue,
 }
 
@@ -58,9 +61,7 @@ pub struct FederationClient {
 pub struct FederationCall {
     client: FederationClient,
     pass: Admitted,
-    /// Where the destination was found to be; addresses that were dead are no longer in it.
-    found: Option<Destination>,
-    asked_afresh: bool,
+    line: Line,
 }
 
 /// What the remote answered, read to the end and within its bound.
@@ -79,9 +80,13 @@ pub(crate) trait Locate: Send + Sync + 'static {
 
     /// The same, with a remembered delegation asked for afresh.
     fn destination_afresh<'a>(&'a self, name: &'a ServerName, deadline: OutboundDeadline) -> BoxFuture<'a, Located>;
+
+    /// What is at `target`, a place that another server chose: judged, unsigned, not followed any further.
+    fn elsewhere<'a>(&'a self, target: &'a Target, deadline: OutboundDeadline) -> BoxFuture<'a, Fetched>;
 }
 
 pub(crate) type Located = Result<Destination, DiscoveryError>;
+pub(crate) type Fetched = Result<http::Response<RemoteBody>, WebError>;
 
 impl Locate for Discovery {
     fn destination<'a>(&'a self, name: &'a ServerName, deadline: OutboundDeadline) -> BoxFuture<'a, Located> {
@@ -90,6 +95,10 @@ impl Locate for Discovery {
 
     fn destination_afresh<'a>(&'a self, name: &'a ServerName, deadline: OutboundDeadline) -> BoxFuture<'a, Located> {
         Box::pin(self.destination_afresh(name, deadline))
+    }
+
+    fn elsewhere<'a>(&'a self, target: &'a Target, deadline: OutboundDeadline) -> BoxFuture<'a, Fetched> {
+        Box::pin(self.web().file(target, deadline))
     }
 }
 
@@ -183,23 +192,41 @@ impl FederationClient {
     /// }
     /// ```
     pub fn open(&self, pass: Admitted) -> FederationCall {
-        FederationCall { client: self.clone(), pass, found: None, asked_afresh: false }
+        let line = Line::to(pass.destination().clone(), pass.deadline());
+        FederationCall { client: self.clone(), pass, line }
     }
 
     /// The request without `Host`, signed under the destination's own name whatever discovery will say.
-    fn signed(&self, destination: &ServerName, endpoint: &Endpoint) -> Result<http::Request<Bytes>, CallError> {
-        let Endpoint { method, path_and_query, content, .. } = endpoint;
+    pub(super) fn signed(
+        &self,
+        destination: &ServerName,
+        method: &Method,
+        path_and_query: &PathAndQuery,
+        content: Option<Bytes>,
+    ) -> Result<http::Request<Bytes>, CallError> {
         let authorization =
             self.signer.authorization(destination, method, path_and_query, content.as_ref().map(AsRef::as_ref))?;
-        let mut request = http::Request::new(content.clone().unwrap_or_default());
+        let mut request = self.unsigned(method, path_and_query, content);
+        request.headers_mut().insert(AUTHORIZATION, authorization);
+        Ok(request)
+    }
+
+    /// The same without a signature, for those who take none.
+    pub(super) fn unsigned(
+        &self,
+        method: &Method,
+        path_and_query: &PathAndQuery,
+        content: Option<Bytes>,
+    ) -> http::Request<Bytes> {
+        let has_content = content.is_some();
+        let mut request = http::Request::new(content.unwrap_or_default());
         *request.method_mut() = method.clone();
         *request.uri_mut() = Uri::from(path_and_query.clone());
-        request.headers_mut().insert(AUTHORIZATION, authorization);
         request.headers_mut().insert(USER_AGENT, self.user_agent.clone());
-        if content.is_some() {
+        if has_content {
             request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         }
-        Ok(request)
+        request
     }
 }
 
@@ -219,99 +246,11 @@ impl FederationCall {
     /// *Errors:* [`CallError`]. A status is no error. *Panics:* never. *Cancel safety:* dropping the future closes the
     /// connection. *Blocking:* no; ends no later than [`Self::deadline`].
     pub async fn request(&mut self, endpoint: &Endpoint) -> Result<RemoteReply, CallError> {
-        let request = self.client.signed(self.pass.destination(), endpoint)?;
-        let response = self.send(&request).await?;
+        let Endpoint { method, path_and_query, content, .. } = endpoint;
+        let request = self.client.signed(self.pass.destination(), method, path_and_query, content.clone())?;
+        let response = self.line.send(&self.client, &|_| Ok(request.clone())).await?;
         read_reply(response, endpoint, self.deadline()).await
     }
-
-    async fn send(&mut self, request: &http::Request<Bytes>) -> Result<http::Response<RemoteBody>, CallError> {
-        let mut attempts_left = MAX_CONNECT_ATTEMPTS;
-        let destination = match self.found.take() {
-            Some(destination) => destination,
-            None => self.located(Ask::Remembered).await?,
-        };
-        let dead = match self.dial(&destination, request, &mut attempts_left).await {
-            Ok((answering, response)) => {
-                self.found = Some(from_address(destination, answering));
-                return Ok(response);
-            }
-            Err(error) => error,
-        };
-        let may_have_moved = dead.phase == CallPhase::Connect && destination.delegated_to.is_some();
-        if !may_have_moved || self.asked_afresh {
-            return Err(dead);
-        }
-        self.asked_afresh = true;
-        let mut moved = match self.located(Ask::Afresh).await {
-            Ok(moved) => moved,
-            Err(error) if error.timed_out => return Err(error),
-            Err(_) => return Err(dead),
-        };
-        if moved.tls_name == destination.tls_name {
-            moved.addresses.retain(|address| !destination.addresses.contains(address));
-        }
-        if moved.addresses.is_empty() {
-            return Err(dead);
-        }
-        let (answering, response) = self.dial(&moved, request, &mut attempts_left).await?;
-        self.found = Some(from_address(moved, answering));
-        Ok(response)
-    }
-
-    async fn located(&self, ask: Ask) -> Result<Destination, CallError> {
-        let (name, deadline) = (self.pass.destination(), self.deadline());
-        let looking = match ask {
-            Ask::Remembered => self.client.locate.destination(name, deadline),
-            Ask::Afresh => self.client.locate.destination_afresh(name, deadline),
-        };
-        Ok(deadline.cut(looking).await.unwrap_or(Err(DiscoveryError::OutOfTime))?)
-    }
-
-    /// Tries the addresses in order; says which one answered. The last error is the one that counts.
-    async fn dial(
-        &self,
-        destination: &Destination,
-        request: &http::Request<Bytes>,
-        attempts_left: &mut usize,
-    ) -> Result<(usize, http::Response<RemoteBody>), CallError> {
-        let deadline = self.deadline();
-        let host = HeaderValue::try_from(&destination.host_header)
-            .map_err(|_| TransportError { phase: TransportPhase::Build, timed_out: false })?;
-        // What an empty list, or one cut off by the limit, comes to.
-        let mut outcome = TransportError { phase: TransportPhase::Connect, timed_out: false };
-        for (index, address) in destination.addresses.iter().copied().enumerate().take(*attempts_left) {
-            let now = Instant::now();
-            if deadline.is_expired(now) {
-                outcome.timed_out = true;
-                break;
-            }
-            *attempts_left = attempts_left.saturating_sub(1);
-            let mut request = request.clone();
-            request.headers_mut().insert(HOST, host.clone());
-            let connect_by = deadline.share(CONNECT_SHARE, now);
-            let attempt = Attempt { address, tls_name: destination.tls_name.clone(), connect_by, request };
-            match deadline.cut(self.client.transport.send(attempt, deadline)).await {
-                Ok(Ok(response)) => return Ok((index, response)),
-                Ok(Err(error)) if error.nothing_was_sent() => outcome = error,
-                Ok(Err(error)) => return Err(error.into()),
-                // How far it got cannot be told: it may have been sent.
-                Err(Expired) => return Err(TransportError { phase: TransportPhase::Send, timed_out: true }.into()),
-            }
-        }
-        Err(outcome.into())
-    }
-}
-
-#[derive(Clone, Copy)]
-enum Ask {
-    Remembered,
-    Afresh,
-}
-
-/// A destination without the addresses that were dead: a second request does not pay for them again.
-fn from_address(mut destination: Destination, answering: usize) -> Destination {
-    destination.addresses.drain(..answering);
-    destination
 }
 
 async fn read_reply(
@@ -340,7 +279,7 @@ impl fmt::Debug for FederationClient {
 
 impl fmt::Debug for FederationCall {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("FederationCall").field("pass", &self.pass).field("found", &self.found).finish_non_exhaustive()
+        out.debug_struct("FederationCall").field("pass", &self.pass).field("line", &self.line).finish_non_exhaustive()
     }
 }
 

@@ -20,6 +20,7 @@ use crate::outbound::discovery::{self, NeedsAddresses, NeedsService, NeedsWellKn
 use crate::outbound::resolver::{DnsError, Resolve, SrvRecord, SrvService, SrvTarget};
 use crate::outbound::trail::{DiscoveryStep, Explained, StepOutcome, Trail};
 use crate::outbound::transport::Transport;
+use crate::outbound::web::Web;
 use crate::outbound::well_known::{Delegation, FetchFailure, WellKnown};
 use crate::server_name::{Host, ServerName};
 
@@ -36,6 +37,7 @@ struct Shared {
     own_name: ServerName,
     resolver: Arc<dyn Resolve>,
     policy: Arc<AddressPolicy>,
+    web: Arc<Web>,
     well_known: WellKnown,
 }
 
@@ -78,8 +80,15 @@ impl Discovery {
     ) -> Self {
         let policy = Arc::new(policy);
         let own_host = own_name.host().clone();
-        let well_known = WellKnown::new(Arc::clone(&resolver), transport, Arc::clone(&policy), own_host, user_agent);
-        Self { shared: Arc::new(Shared { own_name, resolver, policy, well_known }) }
+        let (asked, judge) = (Arc::clone(&resolver), Arc::clone(&policy));
+        let web = Arc::new(Web { resolver: asked, transport, policy: judge, own_host, user_agent });
+        let well_known = WellKnown::new(Arc::clone(&web));
+        Self { shared: Arc::new(Shared { own_name, resolver, policy, web, well_known }) }
+    }
+
+    /// The way to what a stranger says is elsewhere, under the same rules.
+    pub(crate) fn web(&self) -> &Arc<Web> {
+        &self.shared.web
     }
 
     /// Where `name` leads. Ends no later than `deadline`.

@@ -254,7 +254,7 @@ impl<'a> Party<'a> {
 }
 
 /// What an answer that holds no addresses means when there is nowhere left to go.
-fn unresolved(error: DnsError) -> DiscoveryError {
+pub(super) fn unresolved(error: DnsError) -> DiscoveryError {
     match error {
         DnsError::NoRecords | DnsError::AliasLoop => DiscoveryError::NoAddresses,
         DnsError::TimedOut => DiscoveryError::OutOfTime,

@@ -18,7 +18,7 @@ const PUBLIC_ROOMS: &str = "/_matrix/federation/v1/publicRooms";
 const QUERY_DIRECTORY: &str = "/_matrix/federation/v1/query/directory";
 
 /// Everything but the unreserved characters of RFC 3986, section 2.3.
-const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+pub(super) const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// The largest integer of canonical JSON. *Source: Matrix v1.19, appendices, canonical JSON.*
 const MAX_CANONICAL_INTEGER: u64 = (1 << 53) - 1;
@@ -113,7 +113,7 @@ impl Endpoint {
     }
 }
 
-fn with_query(path: &str, parameters: &[(&str, Option<&str>)]) -> Result<PathAndQuery, RequestTooLong> {
+pub(super) fn with_query(path: &str, parameters: &[(&str, Option<&str>)]) -> Result<PathAndQuery, RequestTooLong> {
     let mut text = path.to_owned();
     let mut separator = '?';
     for (name, value) in parameters {

@@ -2,8 +2,10 @@
 
 use crate::outbound::body::BodyError;
 use crate::outbound::discover::DiscoveryError;
+use crate::outbound::discovery::unresolved;
 use crate::outbound::signing::SigningError;
 use crate::outbound::transport::{TransportError, TransportPhase};
+use crate::outbound::web::WebError;
 
 /// A call that was made and failed. Carries no text of the peer or of a resolver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -124,6 +126,18 @@ impl From<TransportError> for CallError {
     }
 }
 
+impl From<WebError> for CallError {
+    fn from(error: WebError) -> Self {
+        match error {
+            WebError::Dns(error) => unresolved(error).into(),
+            WebError::AddressRefused => DiscoveryError::AddressRefused.into(),
+            WebError::OwnServer => DiscoveryError::OwnServer.into(),
+            WebError::Transport(error) => error.into(),
+            WebError::TimedOut => DiscoveryError::OutOfTime.into(),
+        }
+    }
+}
+
 impl From<BodyError> for CallError {
     fn from(error: BodyError) -> Self {
         match error {
@@ -137,6 +151,7 @@ impl From<BodyError> for CallError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::outbound::resolver::DnsError;
 
     #[test]
     fn every_error_has_its_own_word_and_knows_whether_time_ended_it() {
@@ -149,6 +164,11 @@ mod tests {
             (DiscoveryError::AddressRefused.into(), "address-refused", false),
             (DiscoveryError::SrvRefused.into(), "srv-refused", false),
             (DiscoveryError::OwnServer.into(), "own-server", false),
+            (WebError::TimedOut.into(), "out-of-time", true),
+            (WebError::Dns(DnsError::TimedOut).into(), "out-of-time", true),
+            (WebError::Dns(DnsError::NoRecords).into(), "no-addresses", false),
+            (WebError::AddressRefused.into(), "address-refused", false),
+            (WebError::OwnServer.into(), "own-server", false),
             (transport(TransportPhase::Build, false), "request-not-buildable", false),
             (transport(TransportPhase::Connect, true), "connect-timed-out", true),
             (transport(TransportPhase::Send, false), "no-response", false),

@@ -32,7 +32,7 @@ pub(crate) enum Zone {
 }
 
 /// What happens at one URL.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(crate) enum Page {
     Answer {
         status: u16,
@@ -43,6 +43,8 @@ pub(crate) enum Page {
         /// Before the response head.
         delay: Duration,
     },
+    /// The connection breaks where the body should end.
+    Cut(Box<Page>),
     Refused,
     /// Packets are dropped.
     BlackHole,
@@ -66,6 +68,7 @@ pub(crate) struct World {
     asked: Mutex<Vec<String>>,
     dialled: Mutex<Vec<Dialled>>,
     body_bytes: Arc<Mutex<usize>>,
+    open_bodies: Arc<()>,
 }
 
 impl Page {
@@ -95,6 +98,10 @@ impl Page {
             *pause = pause_between;
         }
         self
+    }
+
+    pub(crate) fn cut(self) -> Self {
+        Self::Cut(Box::new(self))
     }
 
     pub(crate) fn after(mut self, wait: Duration) -> Self {
@@ -158,6 +165,11 @@ impl World {
     /// Body bytes that were read.
     pub(crate) fn body_bytes(&self) -> usize {
         *self.body_bytes.lock()
+    }
+
+    /// Response bodies that were neither read to their end nor dropped.
+    pub(crate) fn open_bodies(&self) -> usize {
+        Arc::strong_count(&self.open_bodies) - 1
     }
 
     /// Discovery in this world, for the server `hs.self.example`.
@@ -241,6 +253,10 @@ impl Transport for World {
                 headers: attempt.request.headers().clone(),
             });
             let page = self.pages.lock().get(&url).cloned().unwrap_or_else(|| Page::answer(404, "not here"));
+            let (page, end) = match page {
+                Page::Cut(page) => (*page, Some(Err(TransportError { phase: TransportPhase::Body, timed_out: false }))),
+                page => (page, None),
+            };
             match page {
                 Page::Refused => failed(TransportPhase::Connect, false),
                 Page::BlackHole => {
@@ -251,17 +267,20 @@ impl Transport for World {
                     sleep_until(deadline.expires_at()).await;
                     failed(TransportPhase::Send, true)
                 }
+                Page::Cut(_) => unreachable!("nothing is cut twice"),
                 Page::Answer { status, headers, body, pause, delay } => {
                     sleep(delay).await;
                     let read = Arc::clone(&self.body_bytes);
+                    let open = Arc::clone(&self.open_bodies);
                     let frames = futures_util::stream::iter(body).then(move |piece| {
-                        let read = Arc::clone(&read);
+                        let (read, _open) = (Arc::clone(&read), Arc::clone(&open));
                         async move {
                             sleep(pause).await;
                             *read.lock() += piece.len();
-                            Ok::<_, TransportError>(Frame::data(piece))
+                            Ok(Frame::data(piece))
                         }
                     });
+                    let frames = frames.chain(futures_util::stream::iter(end));
                     let mut response = Response::builder().status(status);
                     for (name, value) in headers {
                         response = response.header(name, value);

@@ -9,6 +9,9 @@
 //!      Destination ─► sign ─► one attempt per judged address (transport) ─► bounded body ─► RemoteReply
 //! ```
 //!
+//! A file of another server takes the same way with a pass of its own kind (`media_call`): its body is not collected but
+//! streamed out of its envelope (`multipart`), and may be one unsigned GET further (`web`), which well-known files use too.
+//!
 //! Everything is cut by the pass's one deadline. This floor knows no route, no status code of ours and no client.
 //!
 //! [`FederationClient::from_system`] puts the parts together from what the system provides. Whoever needs other name
@@ -38,13 +41,19 @@ pub(crate) mod fake_world;
 mod flood_tests;
 pub(crate) mod hickory;
 pub(crate) mod https;
+pub(crate) mod line;
 pub(crate) mod media;
+pub(crate) mod media_body;
+pub(crate) mod media_call;
+pub(crate) mod media_endpoint;
+pub(crate) mod multipart;
 pub(crate) mod resolver;
 pub(crate) mod signing;
 pub(crate) mod single_flight;
 pub(crate) mod tls_roots;
 pub(crate) mod trail;
 pub(crate) mod transport;
+pub(crate) mod web;
 pub(crate) mod well_known;
 
 use std::future::Future;

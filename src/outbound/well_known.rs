@@ -7,21 +7,17 @@
 pub(crate) mod fetch;
 mod known;
 mod lifetime;
-mod location;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::HeaderValue;
 use tokio::time::Instant;
 
 use crate::deadline::{Expired, OutboundDeadline};
 use crate::limits::{WELL_KNOWN_CACHE_ENTRIES, WELL_KNOWN_FAIR_TRIAL, WELL_KNOWN_LEAST_TRIAL, WELL_KNOWN_SHARE};
-use crate::outbound::address_policy::AddressPolicy;
-use crate::outbound::resolver::Resolve;
 use crate::outbound::single_flight::{Place, Places};
-use crate::outbound::transport::Transport;
-use crate::server_name::{DnsName, Host, ServerName};
+use crate::outbound::web::Web;
+use crate::server_name::{DnsName, ServerName};
 pub(crate) use fetch::FetchFailure;
 use fetch::Fetcher;
 use known::{Advice, Known};
@@ -46,15 +42,8 @@ pub(crate) enum Delegation {
 }
 
 impl WellKnown {
-    pub(crate) fn new(
-        resolver: Arc<dyn Resolve>,
-        transport: Arc<dyn Transport>,
-        policy: Arc<AddressPolicy>,
-        own_host: Host,
-        user_agent: HeaderValue,
-    ) -> Self {
-        let fetcher = Fetcher { resolver, transport, policy, own_host, user_agent };
-        Self { fetcher, hosts: Places::new(WELL_KNOWN_CACHE_ENTRIES) }
+    pub(crate) fn new(web: Arc<Web>) -> Self {
+        Self { fetcher: Fetcher { web }, hosts: Places::new(WELL_KNOWN_CACHE_ENTRIES) }
     }
 
     /// What the file of `host` says: remembered, or fetched within a third of what is left of `whole`. With

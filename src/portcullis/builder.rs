@@ -1,6 +1,5 @@
 //! [`PortcullisBuilder`]: every mistake of an integrator shows here, at the start, and none later.
 
-use std::collections::HashSet;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
@@ -12,6 +11,7 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use super::Portcullis;
+use super::blocked::BlockedServers;
 use super::media::{MediaDesk, MediaMode};
 use crate::admission::{
     Admission, ClientOutboundProxyPolicy, DestinationRules, Ipv6ClientPrefix, MediaAdmission, MediaLimits,
@@ -69,7 +69,7 @@ struct MediaSettings {
     switch: RemoteFetchPolicy,
     limits: MediaLimits,
     store: Option<MediaStoreConfig>,
-    blocked: HashSet<String>,
+    blocked: BlockedServers,
     legacy: bool,
     inline: bool,
     /// Where fetches run; `None`: on the federation worker.
@@ -143,6 +143,7 @@ impl PortcullisBuilder {
 
     /// The way out. Required.
     pub fn federation_client(mut self, client: FederationClient) -> Self {
+        self.media_source = Some(Box::new(client.clone()));
         self.remote = Some(Box::new(client));
         self
     }
@@ -224,9 +225,10 @@ impl PortcullisBuilder {
         self
     }
 
-    /// Servers whose files are answered 404 and never asked for. Nobody's unless set.
+    /// Servers whose files are answered 404 and never asked for; one without a port stands for its host, whatever the port.
+    /// Nobody's unless set.
     pub fn blocked_media_servers(mut self, servers: impl IntoIterator<Item = ServerName>) -> Self {
-        self.media.blocked = servers.into_iter().map(|server| server.canonical_origin()).collect();
+        self.media.blocked = servers.into_iter().collect();
         self
     }
 

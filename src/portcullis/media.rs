@@ -9,7 +9,6 @@
 //!    ─► stored file opened, or fetched: one fetch per file                                           │ finish_media
 //! ```
 
-use std::collections::HashSet;
 use std::fmt;
 use std::future::Future;
 use std::io;
@@ -20,6 +19,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use bytes::Bytes;
 use http::{Method, Request, Response};
 
+use super::blocked::BlockedServers;
 use super::{Begun, Portcullis, RemoteErrand, RemoteLookup, check_token};
 use crate::admission::{
     Admission, ClientKey, MediaAdmission, MediaGeneration, MediaPass, MediaRoute, Refusal, RemoteFetchAllowed,
@@ -45,8 +45,8 @@ pub(super) struct MediaDesk {
     pub(super) legacy: bool,
     /// Which budget [`Portcullis::begin`] takes its slots of.
     pub(super) mode: MediaMode,
-    /// Canonical origins whose files are not fetched.
-    pub(super) blocked: HashSet<String>,
+    /// Whose files are not fetched.
+    pub(super) blocked: BlockedServers,
     /// The main budget, for fetches that hold a thread.
     pub(super) admission: Admission,
     /// The media budget, for those that hold none.
@@ -138,7 +138,7 @@ impl Portcullis {
         }
         let allowed = desk.ask_the_switch(&route)?;
         self.judge(allowed.destination()).map_err(Denied::MediaRefused)?;
-        if desk.blocked.contains(&allowed.destination().canonical_origin()) {
+        if desk.blocked.has(allowed.destination()) {
             return Err(Denied::MediaRefused(Refusal::Hidden));
         }
         let files = desk.files.as_ref().ok_or(Denied::MediaRefused(Refusal::RemoteFetchOff))?;

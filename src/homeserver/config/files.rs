@@ -5,6 +5,7 @@ use std::io::{self, Read as _};
 use std::path::Path;
 
 use crate::outbound::{Ed25519Signer, TlsRoots, TlsRootsError};
+use crate::proxy::media_store::MediaStore;
 use crate::server_name::ServerName;
 
 /// A line, or a few of them.
@@ -45,6 +46,27 @@ pub(super) fn check_extra_ca(path: &Path) -> Result<(), String> {
 
 fn pem(path: &Path) -> Result<Vec<u8>, String> {
     read(path, MAX_CA_FILE_BYTES).map_err(|error| format!("{} cannot be read: {error}", path.display()))
+}
+
+/// Whether files can be kept in the directory at `path`. Where there is none yet, whether one can be made; it is not made.
+pub(super) fn check_cache_dir(path: &Path) -> Result<(), String> {
+    if fs::symlink_metadata(path).is_ok() {
+        return MediaStore::judge_folder(path).map_err(|error| error.to_string());
+    }
+    let above = path.ancestors().skip(1).filter(|above| !above.as_os_str().is_empty());
+    // A relative path starts where the process does.
+    for at in above.chain([Path::new(".")]) {
+        match fs::metadata(at) {
+            Ok(there) if there.is_dir() => {
+                let usable = tempfile::tempfile_in(at).map(drop);
+                return usable.map_err(|error| format!("nothing can be made in {}: {error}", at.display()));
+            }
+            Ok(_) => return Err(format!("{} is not a folder", at.display())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(format!("{} cannot be looked at: {error}", at.display())),
+        }
+    }
+    Err(format!("there is no folder to make {} in", path.display()))
 }
 
 /// A regular file of at most `max` bytes, whole: a pipe would be waited for, and a device never ends.

@@ -4,6 +4,7 @@
 //! out of range. Nothing is ever guessed, and 0 is never "unlimited".
 
 pub(super) mod files;
+mod media;
 mod nearest;
 mod network;
 mod origin;
@@ -23,6 +24,7 @@ use std::time::Duration;
 use ipnet::IpNet;
 
 use self::files::NamedFiles;
+pub use self::media::{MediaCacheDir, MediaConfig};
 use self::origin::Origin;
 pub use self::reader::ConfigError;
 use crate::admission::Ipv6ClientPrefix;
@@ -97,14 +99,6 @@ pub struct AccessToken {
     pub token: String,
     /// Whose it is.
     pub user_id: String,
-}
-
-/// `[media]`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct MediaConfig {
-    /// The switch; `None` where the operator did not say, which counts as off and is warned about.
-    pub remote_fetch_enabled: Option<bool>,
 }
 
 /// `[federation]`.

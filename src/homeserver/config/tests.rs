@@ -3,6 +3,9 @@
 use std::time::Duration;
 
 use super::*;
+use crate::admission::MediaLimits;
+
+mod of_media;
 
 const LEAST: &str = "server_name = \"us.example\"\nsigning_key = \"key\"\n";
 
@@ -25,7 +28,12 @@ fn the_least_that_works_takes_the_documented_defaults() {
     assert_eq!(config.signing_key, SigningKeySource::File("/etc/p/key".into()));
     assert_eq!(config.federation.remote_timeout, None);
     assert!(!config.federation.require_token_for_remote);
-    assert_eq!(config.media.remote_fetch_enabled, None);
+    let media = MediaConfig { cache_dir: MediaCacheDir::At("/etc/p/media-cache".into()), ..MediaConfig::default() };
+    assert_eq!(config.media, media);
+    assert_eq!(media.remote_fetch_enabled, None);
+    assert!(!media.policy().remote_fetch_enabled && !media.legacy_endpoints && media.blocked_servers.is_empty());
+    assert_eq!((media.max_file_bytes, media.cache_size_bytes), (50 << 20, 1 << 30));
+    assert_eq!((media.cache_ttl, media.limits), (Duration::from_secs(24 * 3600), MediaLimits::default()));
     assert_eq!(config.log, LogConfig { level: LogLevel::Info, format: LogFormat::Text });
 }
 
@@ -62,7 +70,17 @@ servers = ["them.example"]
 token = "secret"
 user_id = "@alice:us.example"
 [media]
-remote_fetch_enabled = false
+remote_fetch_enabled = true
+legacy_endpoints = true
+blocked_servers = ["spam.example", "them.example:8449"]
+max_file = "20 MiB"
+cache_dir = "cache"
+cache_size = "40 MiB"
+cache_ttl = "7 d"
+max_in_flight = 32
+max_per_client = 16
+max_running = 8
+max_running_per_origin = 4
 [federation]
 remote_timeout = "5 s"
 require_token_for_remote = true
@@ -84,7 +102,13 @@ format = "json"
     assert_eq!((servers(0), servers(1)), ("us.example".into(), "them.example".into()));
     assert_eq!(config.aliases[0].local_part, "a");
     assert_eq!(config.tokens[0].user_id, "@alice:us.example");
-    assert_eq!(config.media.remote_fetch_enabled, Some(false));
+    let media = &config.media;
+    assert!(media.policy().remote_fetch_enabled && media.legacy_endpoints);
+    assert_eq!(media.blocked_servers, ["spam.example".parse().unwrap(), "them.example:8449".parse().unwrap()]);
+    assert_eq!((media.max_file_bytes, media.cache_size_bytes), (20 << 20, 40 << 20));
+    assert_eq!(media.cache_dir, MediaCacheDir::At("/etc/p/cache".into()));
+    assert_eq!(media.cache_ttl, Duration::from_secs(7 * 24 * 3600));
+    assert_eq!(media.limits, MediaLimits::new(32, 16, 8, 4).unwrap());
     assert_eq!(config.federation.remote_timeout, Some(Duration::from_secs(5)));
     assert_eq!(config.federation.extra_ca_file, Some("/etc/p/ca.pem".into()));
     assert_eq!(config.federation.nameservers, ["192.0.2.1:53".parse().unwrap(), "[2001:db8::1]:5353".parse().unwrap()]);
@@ -192,8 +216,13 @@ fn an_unknown_key_is_told_with_the_one_that_was_meant() {
     );
     assert_eq!(
         mistakes("media.colour = 3"),
-        ["p.toml:3: media.colour: there is no such key; known here: remote_fetch_enabled"],
-        "what comes later is not offered"
+        ["p.toml:3: media.colour: there is no such key; known here: remote_fetch_enabled, legacy_endpoints, \
+             blocked_servers, max_file, cache_size, cache_dir, cache_ttl, max_in_flight, max_per_client, max_running, \
+             max_running_per_origin"]
+    );
+    assert_eq!(
+        mistakes("media.cache_siez = \"1 GiB\""),
+        ["p.toml:3: media.cache_siez: there is no such key; did you mean cache_size?"]
     );
     assert_eq!(mistakes("homeserver.colour = 3"), ["p.toml:3: homeserver.colour: there is no such key"]);
     let told = mistakes("colour = 3");
@@ -230,10 +259,26 @@ fn t08_no_limit_is_read_as_unlimited() {
         "federation.remote_timeout = 5",
         "federation.remote_timeout = \"-5 s\"",
         "federation.remote_timeout = \"5 sec\"",
+        "media.max_file = \"0 B\"",
+        "media.max_file = \"0 MiB\"",
+        "media.max_file = 50",
+        "media.max_file = \"50 MB\"",
+        "media.cache_size = \"0 GiB\"",
+        "media.cache_size = \"-1 GiB\"",
+        "media.max_file = \"1 B\"\nmedia.cache_size = \"1023 KiB\"",
+        "media.cache_ttl = \"0 h\"",
+        "media.cache_ttl = \"24\"",
+        "media.max_in_flight = 0",
+        "media.max_per_client = 0",
+        "media.max_running = 0",
+        "media.max_running_per_origin = 0",
+        "media.max_running_per_origin = -1",
+        "media.max_in_flight = 4097",
+        "media.max_in_flight = \"64\"",
     ] {
         let told = mistakes(line);
         assert_eq!(told.len(), 1, "{line}: {told:?}");
-        assert!(told[0].starts_with("p.toml:3: "), "{line}: {told:?}");
+        assert!(told[0].starts_with(&format!("p.toml:{}: ", 2 + line.lines().count())), "{line}: {told:?}");
     }
     assert_eq!(read(&format!("{LEAST}request_threads = 2")).unwrap().request_threads, 2);
     assert_eq!(read(&format!("{LEAST}request_threads = 0x100")).unwrap().request_threads, 256);
@@ -268,9 +313,6 @@ fn a_network_rule_that_is_not_exact_is_refused() {
 #[test]
 fn what_comes_later_is_refused_and_not_ignored() {
     assert!(mistakes("homeserver.upstream = \"http://127.0.0.1:8008\"")[0].contains("comes with a later release"));
-    assert!(mistakes("media.remote_fetch_enabled = true")[0].contains("comes with a later release"));
-    assert!(mistakes("media.max_file = \"50 MiB\"")[0].contains("comes with a later release"));
-    assert!(mistakes("media.max_files = 3")[0].contains("no such key"));
 }
 
 #[test]
@@ -311,7 +353,10 @@ fn what_stops_nothing_is_warned_about_with_its_line() {
         read(&format!("{LEAST}{rest}")).unwrap().warnings().iter().map(ToString::to_string).collect()
     };
     let said = "media.remote_fetch_enabled = false\n";
-    assert_eq!(warned(""), ["p.toml: media.remote_fetch_enabled: not set, so remote media is off; write false"]);
+    assert_eq!(
+        warned(""),
+        ["p.toml: media.remote_fetch_enabled: not set, so remote media is off; write true or false"]
+    );
     assert_eq!(warned(said), Vec::<String>::new());
     for timeout in ["10 s", "1 min"] {
         assert_eq!(
@@ -322,6 +367,27 @@ fn what_stops_nothing_is_warned_about_with_its_line() {
         );
     }
     assert!(warned(&format!("{said}federation.remote_timeout = \"9999 ms\"")).is_empty());
+    let on = "[[tokens]]\ntoken = \"t\"\nuser_id = \"@a:us.example\"\n[media]\nremote_fetch_enabled = true\n";
+    for (timeout, told) in [
+        ("10 s", None),
+        ("29 s", None),
+        (
+            "30 s",
+            Some("has no effect: lookups end after 10 s and files after 30 s anyway; write less, such as \"5 s\""),
+        ),
+    ] {
+        let told: Vec<_> = told.iter().map(|told| format!("p.toml:9: federation.remote_timeout: {told}")).collect();
+        assert_eq!(warned(&format!("{on}[federation]\nremote_timeout = \"{timeout}\"")), told, "{timeout}");
+    }
+    assert_eq!(
+        warned("[media]\nremote_fetch_enabled = true\n"),
+        ["p.toml:4: media.remote_fetch_enabled: files are for those with a token alone, and there are no [[tokens]]"]
+    );
+    assert!(warned("[media]\nremote_fetch_enabled = true\nlegacy_endpoints = true\n").is_empty());
+    assert_eq!(
+        warned(&format!("{said}media.legacy_endpoints = true")),
+        ["p.toml:4: media.legacy_endpoints: has no effect: remote media is off (remote_fetch_enabled = false)"]
+    );
     let room = "[[rooms]]\nroom_id = \"!a\"\n";
     let alias = |name: &str, room: &str| format!("[[aliases]]\nalias = \"#{name}:us.example\"\nroom_id = \"{room}\"\n");
     assert_eq!(

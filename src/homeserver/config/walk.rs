@@ -7,39 +7,26 @@ use std::time::Duration;
 use toml::de::{DeTable, DeValue};
 
 use super::files::{self, NamedFiles};
+use super::media::media;
 use super::network::{admin_address, listen_address, name_server, network, proxy};
 use super::origin::Origin;
 use super::reader::{ConfigError, Mistakes, Section, flag, integer, parsed, text};
 use super::units::{DURATION, duration};
 use super::{
     ADMIN_LISTEN, AccessToken, Config, FederationConfig, LISTEN, LocalAlias, LogConfig, LogFormat, LogLevel,
-    MediaConfig, SigningKeySource,
+    SigningKeySource,
 };
 use crate::admission::{Ipv6ClientPrefix, RoomAlias};
 use crate::limits::{DEFAULT_REQUEST_THREADS, REQUEST_THREADS};
 use crate::proxy::local_view::ListedRoom;
 use crate::server_name::ServerName;
 
-const SERVER_NAME: &str = "a server name in quotes such as \"example.org\"";
+pub(super) const SERVER_NAME: &str = "a server name in quotes such as \"example.org\"";
 const ALIAS: &str = "a room alias in quotes such as \"#hall:example.org\"";
 const ROOM_ID: &str = "a room id in quotes such as \"!abc:example.org\"";
 const USER_ID: &str = "a user id in quotes such as \"@alice:example.org\"";
 const TEXT: &str = "text in quotes";
 const PATH: &str = "a path in quotes such as \"signing.key\"";
-
-/// Keys of `[media]` that are spoken for.
-const LATER_MEDIA_KEYS: [&str; 10] = [
-    "legacy_endpoints",
-    "blocked_servers",
-    "max_file",
-    "cache_dir",
-    "cache_size",
-    "cache_ttl",
-    "max_in_flight",
-    "max_per_client",
-    "max_running",
-    "max_running_per_origin",
-];
 
 /// Checks a whole file. `base` is what relative paths start from.
 pub(super) fn config(file: &str, base: &Path, toml: &str, named: NamedFiles) -> Result<Config, Vec<ConfigError>> {
@@ -58,7 +45,7 @@ pub(super) fn config(file: &str, base: &Path, toml: &str, named: NamedFiles) -> 
 
 /// How a key that names a file is read.
 #[derive(Clone, Copy)]
-struct Paths<'a> {
+pub(super) struct Paths<'a> {
     base: &'a Path,
     named: NamedFiles,
 }
@@ -73,16 +60,28 @@ impl Paths<'_> {
         self.path(value, files::check_extra_ca)
     }
 
-    fn path(self, value: &DeValue<'_>, check: impl FnOnce(&Path) -> Result<(), String>) -> Result<PathBuf, String> {
+    pub(super) fn path(
+        self,
+        value: &DeValue<'_>,
+        check: impl FnOnce(&Path) -> Result<(), String>,
+    ) -> Result<PathBuf, String> {
         let text = text(value, PATH)?;
         if text.is_empty() {
             return Err("an empty path".into());
         }
-        let path = self.base.join(text);
-        if self.named == NamedFiles::Checked {
-            check(&path)?;
-        }
-        Ok(path)
+        let (path, checked) = self.resolve(text, check);
+        checked.map(|()| path)
+    }
+
+    /// The path of what is called `name`, and what is wrong there.
+    pub(super) fn resolve(
+        self,
+        name: &str,
+        check: impl FnOnce(&Path) -> Result<(), String>,
+    ) -> (PathBuf, Result<(), String>) {
+        let path = self.base.join(name);
+        let checked = if self.named == NamedFiles::Checked { check(&path) } else { Ok(()) };
+        (path, checked)
     }
 }
 
@@ -106,7 +105,7 @@ fn whole(mut root: Section<'_>, paths: Paths<'_>, mistakes: &mut Mistakes<'_>) -
     let rooms = rooms(root.sections("rooms", mistakes), mistakes);
     let aliases = aliases(root.sections("aliases", mistakes), server_name.as_ref(), mistakes);
     let tokens = tokens(root.sections("tokens", mistakes), server_name.as_ref(), mistakes);
-    let media = media(root.section("media", mistakes), mistakes);
+    let media = media(root.section("media", mistakes), paths, mistakes);
     let federation = federation(root.section("federation", mistakes), paths, mistakes);
     let log = log(root.section("log", mistakes), mistakes);
     root.end(mistakes);
@@ -193,21 +192,6 @@ fn tokens(sections: Vec<Section<'_>>, own_name: Option<&ServerName>, mistakes: &
         tokens.extend(token.zip(user_id).map(|(token, user_id)| AccessToken { token, user_id }));
     }
     tokens
-}
-
-fn media(mut section: Section<'_>, mistakes: &mut Mistakes<'_>) -> MediaConfig {
-    let remote_fetch_enabled = section.value("remote_fetch_enabled", mistakes, |value| {
-        if flag(value)? {
-            Err("remote media comes with a later release; write false for now".into())
-        } else {
-            Ok(false)
-        }
-    });
-    for key in LATER_MEDIA_KEYS {
-        section.reserved(key, mistakes);
-    }
-    section.end(mistakes);
-    MediaConfig { remote_fetch_enabled }
 }
 
 fn federation(mut section: Section<'_>, paths: Paths<'_>, mistakes: &mut Mistakes<'_>) -> FederationConfig {

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use super::files::open_to_others;
 use super::{Config, ConfigError, SigningKeySource};
-use crate::limits::DIRECTORY_DEADLINE;
+use crate::limits::{DIRECTORY_DEADLINE, MEDIA_DEADLINE};
 
 impl Config {
     /// What an operator should know although it stops nothing, each with its line.
@@ -20,15 +20,36 @@ impl Config {
             warnings.push(self.problem("signing_key", problem));
         }
         warnings.extend(self.aliases_without_a_room());
-        if self.media.remote_fetch_enabled.is_none() {
-            warnings.push(self.problem("media.remote_fetch_enabled", "not set, so remote media is off; write false"));
-        }
-        if self.federation.remote_timeout.is_some_and(|limit| limit >= DIRECTORY_DEADLINE) {
-            let built_in = DIRECTORY_DEADLINE.as_secs();
-            let problem = format!("has no effect: lookups end after {built_in} s anyway; write less, such as \"5 s\"");
-            warnings.push(self.problem("federation.remote_timeout", problem));
-        }
+        warnings.extend(self.about_media());
+        warnings.extend(self.timeout_without_effect());
         warnings
+    }
+
+    fn about_media(&self) -> Option<ConfigError> {
+        let media = &self.media;
+        let (key, problem) = match media.remote_fetch_enabled {
+            None => ("remote_fetch_enabled", "not set, so remote media is off; write true or false"),
+            Some(false) if media.legacy_endpoints => {
+                ("legacy_endpoints", "has no effect: remote media is off (remote_fetch_enabled = false)")
+            }
+            Some(true) if self.tokens.is_empty() && !media.legacy_endpoints => {
+                ("remote_fetch_enabled", "files are for those with a token alone, and there are no [[tokens]]")
+            }
+            Some(_) => return None,
+        };
+        Some(self.problem(&format!("media.{key}"), problem))
+    }
+
+    fn timeout_without_effect(&self) -> Option<ConfigError> {
+        let limit = self.federation.remote_timeout?;
+        let (lookups, files) = (DIRECTORY_DEADLINE.as_secs(), MEDIA_DEADLINE.as_secs());
+        let anyway = match self.media.remote_fetch_enabled {
+            Some(true) if limit >= MEDIA_DEADLINE => format!("lookups end after {lookups} s and files after {files} s"),
+            None | Some(false) if limit >= DIRECTORY_DEADLINE => format!("lookups end after {lookups} s"),
+            _ => return None,
+        };
+        let problem = format!("has no effect: {anyway} anyway; write less, such as \"5 s\"");
+        Some(self.problem("federation.remote_timeout", problem))
     }
 
     fn aliases_without_a_room(&self) -> impl Iterator<Item = ConfigError> {

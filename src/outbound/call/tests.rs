@@ -5,22 +5,22 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use http::Method;
-use http::uri::PathAndQuery;
 use http_body_util::{BodyExt as _, Full};
 use parking_lot::Mutex;
+use tokio::time::Instant;
 
 #[cfg(feature = "server")]
 mod sockets;
 
 use super::*;
 use crate::admission::{Admission, ClientKey, ClientOutboundProxyPolicy, OutboundRoute};
-use crate::limits::MAX_ROOM_LIST_BYTES;
+use crate::limits::{MAX_CONNECT_ATTEMPTS, MAX_ROOM_LIST_BYTES};
 use crate::outbound::address_policy::{AddressPolicy, JudgedAddress};
 use crate::outbound::destination::Source;
 use crate::outbound::endpoint::RoomListParameters;
-use crate::outbound::error::CallFailure;
+use crate::outbound::error::{CallFailure, CallPhase};
 use crate::outbound::signing::SigningError;
+use crate::outbound::transport::{Attempt, TransportError, TransportPhase};
 use crate::server_name::Host;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -96,6 +96,10 @@ impl Locate for Directory {
     fn destination_afresh<'a>(&'a self, _: &'a ServerName, _: OutboundDeadline) -> BoxFuture<'a, Located> {
         self.asked_afresh.fetch_add(1, Ordering::Relaxed);
         answer_or_hang(self.afresh.clone())
+    }
+
+    fn elsewhere<'a>(&'a self, _: &'a Target, _: OutboundDeadline) -> BoxFuture<'a, Fetched> {
+        Box::pin(async { Err(WebError::AddressRefused) })
     }
 }
 

@@ -1,36 +1,26 @@
 //! [`Fetcher`]: one well-known file, over as many hops as its owner needs and no more.
 
-use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use bytes::{Bytes, BytesMut};
-use http::header::{ACCEPT, CONTENT_LENGTH, HOST, LOCATION, USER_AGENT};
+use bytes::BytesMut;
+use http::header::{ACCEPT, CONTENT_LENGTH, LOCATION};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use http_body::Body as _;
 use http_body_util::BodyExt;
-use tokio::time::Instant;
 
 use crate::deadline::OutboundDeadline;
-use crate::limits::{
-    CONNECT_SHARE, DNS_QUESTION_SHARE, MAX_ADDRESSES_PER_NAME, MAX_WELL_KNOWN_BYTES, MAX_WELL_KNOWN_FAILED_CONNECTS,
-    MAX_WELL_KNOWN_REDIRECTS,
-};
-use crate::outbound::address_policy::{AddressPolicy, JudgedAddress};
-use crate::outbound::resolver::{DnsError, Resolve};
-use crate::outbound::transport::{Attempt, RemoteBody, Transport, TransportError};
+use crate::limits::{MAX_WELL_KNOWN_BYTES, MAX_WELL_KNOWN_FAILED_CONNECTS, MAX_WELL_KNOWN_REDIRECTS};
+use crate::outbound::resolver::DnsError;
+use crate::outbound::transport::{RemoteBody, TransportError};
+use crate::outbound::web::target::Target;
+use crate::outbound::web::{Web, WebError};
 use crate::outbound::well_known::lifetime::{SPREAD, lifetime};
-use crate::outbound::well_known::location::Target;
 use crate::server_name::{DnsName, Host, ServerName};
 
 /// Fetches well-known files, every hop judged.
 pub(crate) struct Fetcher {
-    pub(crate) resolver: Arc<dyn Resolve>,
-    pub(crate) transport: Arc<dyn Transport>,
-    pub(crate) policy: Arc<AddressPolicy>,
-    /// No redirect may lead to it.
-    pub(crate) own_host: Host,
-    pub(crate) user_agent: HeaderValue,
+    pub(crate) web: Arc<Web>,
 }
 
 /// A valid file.
@@ -83,6 +73,18 @@ impl FetchFailure {
     }
 }
 
+impl From<WebError> for FetchFailure {
+    fn from(error: WebError) -> Self {
+        match error {
+            WebError::Dns(error) => Self::Dns(error),
+            WebError::AddressRefused => Self::AddressRefused,
+            WebError::OwnServer => Self::OwnServer,
+            WebError::Transport(error) => Self::Transport(error),
+            WebError::TimedOut => Self::TimedOut,
+        }
+    }
+}
+
 impl Fetcher {
     /// The file of `host`. Ends with `share`: each DNS question takes a quarter of what is left of it, each connect a
     /// third.
@@ -91,7 +93,8 @@ impl Fetcher {
         let mut target = Target::of(host);
         let mut failures_left = MAX_WELL_KNOWN_FAILED_CONNECTS;
         loop {
-            let response = self.request(&target, share, &mut failures_left).await?;
+            let accept = (ACCEPT, HeaderValue::from_static("application/json"));
+            let response = self.web.get(&target, accept, share, &mut failures_left).await?;
             let (head, body) = response.into_parts();
             match head.status {
                 StatusCode::OK => {
@@ -110,8 +113,8 @@ impl Fetcher {
                     let next = only_location(&head.headers).and_then(|location| target.redirected(location));
                     target = next.filter(|next| !visited.contains(next)).ok_or(FetchFailure::Redirect)?;
                     // Our own file, when it is our own name that is being explained, may move about on our own host.
-                    let ours = Host::Name(host.clone()) == self.own_host;
-                    if target.host == self.own_host && !ours {
+                    let ours = Host::Name(host.clone()) == self.web.own_host;
+                    if target.host == self.web.own_host && !ours {
                         return Err(FetchFailure::OwnServer);
                     }
                     if visited.len() > MAX_WELL_KNOWN_REDIRECTS {
@@ -122,62 +125,6 @@ impl Fetcher {
                 status => return Err(FetchFailure::Status(status.as_u16())),
             }
         }
-    }
-
-    /// One hop: looked up, judged, and tried address by address while nothing was sent.
-    async fn request(
-        &self,
-        target: &Target,
-        share: OutboundDeadline,
-        failures_left: &mut usize,
-    ) -> Result<http::Response<RemoteBody>, FetchFailure> {
-        let mut failure = FetchFailure::TimedOut;
-        for address in self.judged(target, share).await?.into_iter().take(MAX_ADDRESSES_PER_NAME) {
-            if share.is_expired(Instant::now()) {
-                break;
-            }
-            let attempt = Attempt {
-                address,
-                tls_name: target.host.clone(),
-                connect_by: share.share(CONNECT_SHARE, Instant::now()),
-                request: self.get(target)?,
-            };
-            match self.transport.send(attempt, share).await {
-                Ok(response) => return Ok(response),
-                Err(error) => failure = FetchFailure::Transport(error),
-            }
-            *failures_left = failures_left.saturating_sub(1);
-            let sent = matches!(failure, FetchFailure::Transport(error) if !error.nothing_was_sent());
-            if sent || *failures_left == 0 {
-                break;
-            }
-        }
-        Err(failure)
-    }
-
-    async fn judged(&self, target: &Target, share: OutboundDeadline) -> Result<Vec<JudgedAddress>, FetchFailure> {
-        let one = |ip: IpAddr| self.policy.judge(SocketAddr::new(ip, target.port)).map(|address| vec![address]);
-        let judged = match &target.host {
-            Host::V4(v4) => one((*v4).into()),
-            Host::V6(v6) => one((*v6).into()),
-            Host::Name(name) => {
-                let question = share.share(DNS_QUESTION_SHARE, Instant::now());
-                let answer = question.cut(self.resolver.addresses(name, question)).await;
-                let addresses = answer.unwrap_or(Err(DnsError::TimedOut)).map_err(FetchFailure::Dns)?;
-                self.policy.judge_all(addresses, target.port)
-            }
-        };
-        judged.map_err(|_| FetchFailure::AddressRefused)
-    }
-
-    fn get(&self, target: &Target) -> Result<http::Request<Bytes>, FetchFailure> {
-        let host = HeaderValue::from_str(&target.authority).map_err(|_| FetchFailure::Redirect)?;
-        let mut request = http::Request::new(Bytes::new());
-        *request.uri_mut() = target.path.clone().into();
-        request.headers_mut().insert(HOST, host);
-        request.headers_mut().insert(ACCEPT, HeaderValue::from_static("application/json"));
-        request.headers_mut().insert(USER_AGENT, self.user_agent.clone());
-        Ok(request)
     }
 }
 

@@ -3,12 +3,14 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::HeaderValue;
 use tokio::time::{advance, sleep};
 
 use super::*;
 use crate::outbound::fake_world::{Page, World, Zone, ten_seconds};
 use crate::outbound::resolver::DnsError;
 use crate::outbound::transport::{TransportError, TransportPhase};
+use crate::server_name::Host;
 
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
@@ -26,7 +28,8 @@ fn serving(page: Page) -> (Arc<World>, WellKnown) {
 fn watching(world: &Arc<World>) -> WellKnown {
     let own_host = Host::Name("hs.self.example".parse().unwrap());
     let user_agent = HeaderValue::from_static("portcullis-test");
-    WellKnown::new(world.clone(), world.clone(), Arc::default(), own_host, user_agent)
+    let (resolver, transport, policy) = (world.clone(), world.clone(), Arc::default());
+    WellKnown::new(Arc::new(Web { resolver, transport, policy, own_host, user_agent }))
 }
 
 async fn ask(well_known: &WellKnown) -> Delegation {

@@ -72,14 +72,7 @@ impl Folder {
         {
             return Err(touched(root, error));
         }
-        let found = fs::symlink_metadata(root).map_err(|error| touched(root, error))?;
-        if found.is_symlink() {
-            return Err(StoreOpenError::Symlink(root.to_owned()));
-        }
-        if !found.is_dir() {
-            return Err(StoreOpenError::NotADirectory(root.to_owned()));
-        }
-        owner::check(root, &found)?;
+        Self::judge(root)?;
         let at = root.join(LOCK);
         let lock = OpenOptions::new().create(true).truncate(false).write(true).open(&at);
         let lock = lock.map_err(|error| touched(&at, error))?;
@@ -88,6 +81,19 @@ impl Folder {
             Err(TryLockError::WouldBlock) => Err(StoreOpenError::InUse(root.to_owned())),
             Err(TryLockError::Error(error)) => Err(touched(&at, error)),
         }
+    }
+
+    /// Whether `root`, which is there, is a folder that only this process's user can write to. *Blocking:* yes.
+    pub(super) fn judge(root: &Path) -> Result<(), StoreOpenError> {
+        let found =
+            fs::symlink_metadata(root).map_err(|source| StoreOpenError::Io { path: root.to_owned(), source })?;
+        if found.is_symlink() {
+            return Err(StoreOpenError::Symlink(root.to_owned()));
+        }
+        if !found.is_dir() {
+            return Err(StoreOpenError::NotADirectory(root.to_owned()));
+        }
+        owner::check(root, &found)
     }
 
     /// The folder itself.

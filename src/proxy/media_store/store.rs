@@ -3,7 +3,7 @@
 use std::fmt;
 use std::fs::File;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
@@ -61,6 +61,14 @@ pub(super) struct Shared {
 const LONGEST: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 
 impl MediaStore {
+    /// Whether a store could be opened in `dir`, which is there, if no other process has one. Nothing is left behind.
+    ///
+    /// *Errors:* [`StoreOpenError`]. *Panics:* never. *Blocking:* yes, a moment.
+    #[cfg(feature = "server")]
+    pub(crate) fn judge_folder(dir: &Path) -> Result<(), StoreOpenError> {
+        Folder::judge(dir)
+    }
+
     /// Opens the store, makes its folder if need be, and finds again what an earlier process stored there.
     ///
     /// *Errors:* [`StoreOpenError`]. *Panics:* never. *Blocking:* yes, some 20 µs for each stored file.

@@ -12,7 +12,7 @@ use crate::admission::{Admission, ClientKey, ClientOutboundProxyPolicy, Outbound
 use crate::outbound::address_policy::AddressPolicy;
 use crate::outbound::destination::Source;
 use crate::outbound::endpoint::{RoomListFilter, RoomListParameters};
-use crate::outbound::error::CallFailure;
+use crate::outbound::error::{CallFailure, CallPhase};
 use crate::outbound::https::HttpsTransport;
 use crate::outbound::signing::Ed25519Signer;
 use crate::outbound::tls_roots::TlsRoots;
@@ -41,6 +41,10 @@ impl Locate for Fixed {
 
     fn destination_afresh<'a>(&'a self, name: &'a ServerName, deadline: OutboundDeadline) -> BoxFuture<'a, Located> {
         self.destination(name, deadline)
+    }
+
+    fn elsewhere<'a>(&'a self, _: &'a Target, _: OutboundDeadline) -> BoxFuture<'a, Fetched> {
+        Box::pin(async { Err(WebError::AddressRefused) })
     }
 }
 

@@ -1,6 +1,6 @@
-//! [`Target`]: the next place a well-known file is fetched from.
+//! [`Target`]: an https URL that a stranger chose: where a redirect leads, or where a file is said to be.
 //!
-//! A redirect comes from a stranger and leads where a stranger wants. It is read with the same strict grammar as a server
+//! It leads where a stranger wants. It is read with the same strict grammar as a server
 //! name, by us and by nobody else, so that what is judged is what is dialled.
 
 use http::uri::PathAndQuery;
@@ -10,19 +10,19 @@ use crate::server_name::{DnsName, Host, ServerName};
 
 /// An https URL, taken apart.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Target {
-    pub(super) host: Host,
-    pub(super) port: u16,
+pub(crate) struct Target {
+    pub(crate) host: Host,
+    pub(crate) port: u16,
     /// Host, with the port unless it is 443: what the Host header carries.
-    pub(super) authority: String,
-    pub(super) path: PathAndQuery,
+    pub(crate) authority: String,
+    pub(crate) path: PathAndQuery,
 }
 
 const HTTPS_PORT: u16 = 443;
 
 impl Target {
     /// Where the well-known file of `host` is.
-    pub(super) fn of(host: &DnsName) -> Self {
+    pub(crate) fn of(host: &DnsName) -> Self {
         Self {
             host: Host::Name(host.clone()),
             port: HTTPS_PORT,
@@ -34,20 +34,24 @@ impl Target {
     /// Where `location`, received from here, leads. `None` for everything but https: an absolute URL, one without the
     /// scheme (`//host/path`), or an absolute path on the same host. Userinfo, fragments, backslashes and whatever a
     /// server name cannot hold are refused.
-    pub(super) fn redirected(&self, location: &str) -> Option<Self> {
-        let printable = location.bytes().all(|byte| byte.is_ascii_graphic());
-        if location.len() > MAX_REDIRECT_BYTES || !printable || location.contains(['#', '\\']) {
+    pub(crate) fn redirected(&self, location: &str) -> Option<Self> {
+        if !is_plain(location) {
             return None;
         }
-        let scheme_at = location.find("://").filter(|at| location.get(..*at).is_some_and(is_https));
-        let rest = match (scheme_at, location.strip_prefix("//")) {
-            (Some(at), _) => location.get(at.saturating_add(3)..)?,
-            (None, Some(rest)) => rest,
-            (None, None) if location.starts_with('/') => {
-                return Some(Self { path: location.parse().ok()?, ..self.clone() });
-            }
-            (None, None) => return None,
-        };
+        match (without_scheme(location), location.strip_prefix("//")) {
+            (Some(rest), _) | (None, Some(rest)) => Self::at(rest),
+            (None, None) if location.starts_with('/') => Some(Self { path: location.parse().ok()?, ..self.clone() }),
+            (None, None) => None,
+        }
+    }
+
+    /// Where the absolute https URL `url` leads; by the same rules, and with nothing that it could be relative to.
+    pub(crate) fn absolute(url: &str) -> Option<Self> {
+        if is_plain(url) { Self::at(without_scheme(url)?) } else { None }
+    }
+
+    /// `rest` is the URL after `https://`.
+    fn at(rest: &str) -> Option<Self> {
         let (authority, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
         let name: ServerName = authority.parse().ok()?;
         let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
@@ -62,8 +66,13 @@ impl Target {
     }
 }
 
-fn is_https(scheme: &str) -> bool {
-    scheme.eq_ignore_ascii_case("https")
+/// Whether every reader of URLs would split it in the same places.
+fn is_plain(url: &str) -> bool {
+    url.len() <= MAX_REDIRECT_BYTES && url.bytes().all(|byte| byte.is_ascii_graphic()) && !url.contains(['#', '\\'])
+}
+
+fn without_scheme(url: &str) -> Option<&str> {
+    url.split_once("://").filter(|(scheme, _)| scheme.eq_ignore_ascii_case("https")).map(|(_, rest)| rest)
 }
 
 #[cfg(test)]
@@ -124,5 +133,44 @@ mod tests {
             assert_eq!(from_alpha(location), None, "{location:?}");
         }
         assert_eq!(from_alpha(&format!("/{}", "a".repeat(MAX_REDIRECT_BYTES))), None);
+    }
+
+    #[test]
+    fn x15_x16_n11_an_absolute_target_is_relative_to_nothing() {
+        let target = Target::absolute("https://CDN.example:8443/a/b?c=d").unwrap();
+        assert_eq!((target.authority.as_str(), target.path.as_str()), ("cdn.example:8443", "/a/b?c=d"));
+        for url in [
+            "",
+            "https://",
+            "https:///f",
+            "/f",
+            "//cdn.example/f",
+            "f",
+            "cdn.example/f",
+            "http://cdn.example/f",
+            "ftp://cdn.example/f",
+            "file:///etc/passwd",
+            "gopher://127.0.0.1:6379/_x",
+            "unix:/var/run/docker.sock",
+            "https://user:pw@cdn.example/f",
+            "https://user@cdn.example/f",
+            "https://@cdn.example/f",
+            "https://cdn.example/f#",
+            "https://cdn.example/f#x",
+            "https://127.0.0.1\\@cdn.example/f",
+            "https://%6c%6f%63%61%6c%68%6f%73%74/f",
+            "https://2130706433/f",
+            "https://cdn.example:0/f",
+            "https://cdn.example:65536/f",
+            "https://cdn.example:text/f",
+            "https://cdn.example:/f",
+            "https://[fe80::1%25eth0]/f",
+            "https://[::::]/f",
+            "https://cdn.example/\0",
+            "https://cdn.example/ f",
+            " https://cdn.example/f",
+        ] {
+            assert_eq!(Target::absolute(url), None, "{url:?}");
+        }
     }
 }
