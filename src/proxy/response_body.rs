@@ -32,8 +32,8 @@ impl ResponseBody {
     /// for a file ([`ResponseBody::is_file`]); that is read by [`ResponseBody::into_reader`] or as an
     /// [`http_body::Body`].
     ///
-    /// Answers carry no `Content-Length` but for files whose length is known; the server that writes them adds the length of
-    /// these bytes, and leaves the bytes out where the request was `HEAD`. *Panics:* never. *Blocking:* no.
+    /// Such an answer carries no `Content-Length`; the server that writes it adds the length of these bytes, and leaves the
+    /// bytes out where the request was `HEAD`. *Panics:* never. *Blocking:* no.
     ///
     /// ```
     /// use std::time::Duration;
@@ -133,11 +133,9 @@ impl Body for ResponseBody {
     type Data = Bytes;
     type Error = BodyCut;
 
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        #[cfg_attr(not(feature = "outbound"), expect(unused_variables, reason = "bytes are there"))]
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BodyCut>>> {
+    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyCut>>> {
+        #[cfg(not(feature = "outbound"))]
+        let _ = context;
         match &mut self.kind {
             Kind::Bytes(bytes) if bytes.is_empty() => Poll::Ready(None),
             Kind::Bytes(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),

@@ -34,7 +34,7 @@ pub(crate) async fn stored(ask: &MediaAsk, key: &FileKey, file: &StoredFile) -> 
     let if_range = ask.if_range.as_ref().map(HeaderValue::as_bytes);
     Ok(match RangeDecision::of(range, if_range, key.etag(), length) {
         RangeDecision::Whole => head.whole(length, reader.into()),
-        RangeDecision::Part(part) => head.part(&part, length, reader.range(part.clone()).into()),
+        RangeDecision::Part(part) => head.part(&part, length, reader.range(&part).into()),
         RangeDecision::Unsatisfiable => media::range_not_satisfiable(length),
     })
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::error::StoreOpenError;
 use super::key::{FileKey, is_hex};
-use crate::sync::Arc;
+use crate::sync::{Arc, AtomicBool, Ordering};
 
 const LOCK: &str = "lock";
 const PART: &str = "part";
@@ -31,6 +31,7 @@ pub(super) enum Stage {
 #[derive(Debug)]
 pub(super) struct Folder {
     root: PathBuf,
+    deleting_fails: AtomicBool,
     _lock: File,
 }
 
@@ -58,7 +59,8 @@ impl FileName {
         self.0.split_once('-').is_some_and(|(name, _)| name == key.name())
     }
 
-    fn shard(&self) -> &str {
+    /// The folder it lies in.
+    pub(super) fn shard(&self) -> &str {
         self.0.get(..SHARD_BYTES).unwrap_or_default()
     }
 }
@@ -68,16 +70,16 @@ impl Folder {
     pub(super) fn open(root: &Path) -> Result<Self, StoreOpenError> {
         let touched = |path: &Path, source| StoreOpenError::Io { path: path.to_owned(), source };
         if let Err(error) = private().recursive(true).create(root)
-            && !root.exists()
+            && fs::symlink_metadata(root).is_err()
         {
             return Err(touched(root, error));
         }
         Self::judge(root)?;
         let at = root.join(LOCK);
-        let lock = OpenOptions::new().create(true).truncate(false).write(true).open(&at);
+        let lock = owner::only(OpenOptions::new().create(true).truncate(false).write(true)).open(&at);
         let lock = lock.map_err(|error| touched(&at, error))?;
         match lock.try_lock() {
-            Ok(()) => Ok(Self { root: root.to_owned(), _lock: lock }),
+            Ok(()) => Ok(Self { root: root.to_owned(), deleting_fails: AtomicBool::new(false), _lock: lock }),
             Err(TryLockError::WouldBlock) => Err(StoreOpenError::InUse(root.to_owned())),
             Err(TryLockError::Error(error)) => Err(touched(&at, error)),
         }
@@ -132,22 +134,26 @@ impl Folder {
         sync_folder(&self.root.join(name.shard()))
     }
 
-    /// Deletes a file, if it is there. *Blocking:* yes.
+    /// Deletes a file, if it is there. One that cannot be deleted is warned about once, until another can. *Blocking:* yes.
     pub(super) fn delete(&self, name: &FileName, stage: Stage) {
         let path = self.path(name, stage);
-        if let Err(error) = fs::remove_file(&path)
-            && error.kind() != io::ErrorKind::NotFound
-        {
-            tracing::warn!(target: "portcullis::media", path = %path.display(), %error, "a stored file cannot be deleted");
+        let fails = match fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Some(error),
+            Ok(()) | Err(_) => None,
+        };
+        let failed = self.deleting_fails.swap(fails.is_some(), Ordering::Relaxed);
+        if let Some(error) = fails.filter(|_| !failed) {
+            let path = path.display();
+            tracing::warn!(target: "portcullis::media", %path, %error, "stored media cannot be deleted, and takes more of the disk than it may");
         }
     }
 
-    /// Whether `entry` of the folder is the lock.
+    /// Whether this is the lock.
     pub(super) fn is_lock(file_name: &str) -> bool {
         file_name == LOCK
     }
 
-    /// Whether `entry` of the folder is one that files of ours lie in.
+    /// Whether this is a folder that files of ours lie in.
     pub(super) fn is_shard(file_name: &str) -> bool {
         is_hex(file_name, SHARD_BYTES)
     }

@@ -151,3 +151,6 @@ fn check(parts: &[&[u8]]) -> Check {
     let whole: [u8; 32] = hash.finalize().into();
     whole.first_chunk().copied().unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests;

@@ -28,6 +28,7 @@ pub(super) struct Index {
     cache: Cache<Place, Holding>,
     /// Room of all unfinished files, in blocks. Whoever changes what is held holds this; nothing else is done meanwhile.
     unfinished: Mutex<Unfinished>,
+    /// Locked last, under the other and moka's own, and for a few additions only.
     left: Arc<Mutex<Left>>,
     weights: Weights,
 }
@@ -175,16 +176,13 @@ impl Index {
 
     /// What is held.
     pub(super) fn usage(&self) -> StoreUsage {
-        let (unfinished, unfinished_bytes) = {
-            let unfinished = self.unfinished.lock();
-            (unfinished.files, unfinished.blocks * MEDIA_BLOCK_BYTES)
-        };
+        let unfinished = self.unfinished.lock();
         let left = self.left.lock();
         StoreUsage {
             files: left.files,
             bytes: left.bytes,
-            unfinished,
-            unfinished_bytes,
+            unfinished: unfinished.files,
+            unfinished_bytes: unfinished.blocks * MEDIA_BLOCK_BYTES,
             max_bytes: self.weights.most * MEDIA_BLOCK_BYTES,
             evicted: left.evicted,
             expired: left.expired,
@@ -287,3 +285,6 @@ impl Drop for Room {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -17,6 +17,7 @@
 //!   grows pushes out those not used for longest, and is refused when there are none.
 //! - What is not named like ours is left alone.
 
+mod blocking_reader;
 mod disk;
 mod error;
 mod folder;
@@ -24,6 +25,7 @@ mod format;
 mod index;
 mod key;
 mod meta;
+mod place;
 mod progress;
 mod reader;
 mod readers;
@@ -32,14 +34,19 @@ mod store;
 mod stored;
 mod unfinished;
 mod usage;
+mod write_behind;
 
+pub(crate) use blocking_reader::BlockingFileReader;
 pub(crate) use error::StoreFault;
 pub use error::StoreOpenError;
 pub(crate) use key::FileKey;
 pub(crate) use meta::FileMeta;
-pub(crate) use reader::{BlockingFileReader, FileReader};
+pub(crate) use reader::FileReader;
 pub(crate) use readers::Readers;
 pub(crate) use store::{MediaStore, StoreBounds};
 pub(crate) use stored::StoredFile;
 pub(crate) use unfinished::Unfinished;
 pub use usage::StoreUsage;
+
+#[cfg(test)]
+mod tests;

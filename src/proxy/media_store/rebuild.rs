@@ -60,15 +60,28 @@ impl Survey {
             } else {
                 close_to_others(&path, &found).map_err(|error| touched(&path, error))?;
                 for file in entries(&path)? {
-                    self.look_at(folder, index, bounds, &file).map_err(|error| touched(&file.path(), error))?;
+                    // One that cannot be read stops nobody; it is not ours to use.
+                    if let Err(error) = self.look_at(folder, index, bounds, name, &file) {
+                        let path = file.path();
+                        tracing::warn!(target: "portcullis::media", path = %path.display(), %error, "a stored file cannot be read");
+                        self.leave_alone(path);
+                    }
                 }
             }
         }
         Ok(())
     }
 
-    fn look_at(&mut self, folder: &Folder, index: &Index, bounds: &StoreBounds, file: &DirEntry) -> io::Result<()> {
+    fn look_at(
+        &mut self,
+        folder: &Folder,
+        index: &Index,
+        bounds: &StoreBounds,
+        shard: &str,
+        file: &DirEntry,
+    ) -> io::Result<()> {
         let named = file.file_name().to_str().and_then(FileName::parse);
+        let named = named.filter(|(name, _)| name.shard() == shard);
         let (Some((name, stage)), true) = (named, file.file_type()?.is_file()) else {
             self.leave_alone(file.path());
             return Ok(());

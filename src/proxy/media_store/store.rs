@@ -4,7 +4,6 @@ use std::fmt;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 use tokio::runtime::Handle;
@@ -50,7 +49,8 @@ pub(super) struct Shared {
     pub(super) folder: Folder,
     pub(super) index: Arc<Index>,
     pub(super) bounds: StoreBounds,
-    disk_is_full: AtomicBool,
+    /// The fault that was warned about, until a file is kept again.
+    outage: Mutex<Option<StoreFault>>,
     swept_at: Mutex<Instant>,
     /// What a full disk looks like from here.
     #[cfg(test)]
@@ -72,7 +72,12 @@ impl MediaStore {
     /// Opens the store, makes its folder if need be, and finds again what an earlier process stored there.
     ///
     /// *Errors:* [`StoreOpenError`]. *Panics:* never. *Blocking:* yes, some 20 µs for each stored file.
-    pub(crate) fn open(mut bounds: StoreBounds) -> Result<Self, StoreOpenError> {
+    pub(crate) fn open(bounds: StoreBounds) -> Result<Self, StoreOpenError> {
+        Self::open_at(bounds, SystemTime::now())
+    }
+
+    /// The same, as of `now` by the clock on the wall.
+    pub(super) fn open_at(mut bounds: StoreBounds, now: SystemTime) -> Result<Self, StoreOpenError> {
         bounds.time_to_live = bounds.time_to_live.min(LONGEST);
         let index = Index::new(bounds.bytes);
         // The head and the end of a file are less than the first room.
@@ -80,12 +85,12 @@ impl MediaStore {
             return Err(StoreOpenError::TooSmall { bytes: bounds.bytes, max_file: bounds.max_file });
         }
         let folder = Folder::open(&bounds.dir)?;
-        rebuild(&folder, &index, &bounds, SystemTime::now())?;
+        rebuild(&folder, &index, &bounds, now)?;
         let shared = Shared {
             folder,
             index: Arc::new(index),
             bounds,
-            disk_is_full: AtomicBool::new(false),
+            outage: Mutex::default(),
             swept_at: Mutex::new(Instant::now()),
             #[cfg(test)]
             write_fails: Mutex::default(),
@@ -148,6 +153,7 @@ impl Shared {
     }
 
     /// Writes all of `bytes`. *Blocking:* yes.
+    #[cfg_attr(not(test), expect(clippy::unused_self, reason = "a test makes the disk of one store fail"))]
     pub(super) fn write(&self, file: &File, bytes: &[u8], at: u64) -> io::Result<()> {
         #[cfg(test)]
         if let Some(kind) = *self.write_fails.lock() {
@@ -156,24 +162,21 @@ impl Shared {
         write_all_at(file, bytes, at)
     }
 
-    /// The fault behind `error`, reported once for each time the disk becomes full.
+    /// The fault behind `error`, warned about once: when it begins, not for each file that meets it.
     pub(super) fn fault(&self, error: &io::Error) -> StoreFault {
-        let dir = self.bounds.dir.display();
         let fault = StoreFault::from(error.kind());
-        match fault {
-            StoreFault::DiskFull if self.disk_is_full.swap(true, Ordering::Relaxed) => {}
-            StoreFault::DiskFull => {
-                tracing::warn!(target: "portcullis::media", %dir, %error, "the disk of the media store is full; remote media is not fetched");
-            }
-            _ => tracing::debug!(target: "portcullis::media", %dir, %error, "a media file cannot be stored"),
+        if self.outage.lock().replace(fault) != Some(fault) {
+            let dir = self.bounds.dir.display();
+            tracing::warn!(target: "portcullis::media", %dir, %fault, %error, "media of other servers cannot be stored, and is not fetched");
         }
         fault
     }
 
     /// A file was kept: the disk takes bytes.
     pub(super) fn kept(&self) {
-        if self.disk_is_full.swap(false, Ordering::Relaxed) {
-            tracing::info!(target: "portcullis::media", dir = %self.bounds.dir.display(), "the disk of the media store takes files again");
+        if self.outage.lock().take().is_some() {
+            let dir = self.bounds.dir.display();
+            tracing::info!(target: "portcullis::media", %dir, "media of other servers is stored again");
         }
     }
 }
@@ -201,4 +204,12 @@ pub(super) async fn off_thread<T: Send + 'static>(
 pub(super) fn millis(time: SystemTime) -> u64 {
     let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+impl MediaStore {
+    /// From now on the disk refuses every write like this.
+    pub(crate) fn fail_writes(&self, kind: Option<io::ErrorKind>) {
+        *self.shared.write_fails.lock() = kind;
+    }
 }

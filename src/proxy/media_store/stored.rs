@@ -1,5 +1,6 @@
 //! [`StoredFile`]: a whole file of the store.
 
+use std::fmt;
 use std::io;
 use std::time::{Duration, SystemTime};
 
@@ -100,5 +101,11 @@ impl StoredFile {
         })
         .await
         .unwrap_or_else(|gone| Err(io::Error::other(gone)))
+    }
+}
+
+impl fmt::Debug for StoredFile {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("StoredFile").field("entry", &self.entry).finish_non_exhaustive()
     }
 }

@@ -1,12 +1,12 @@
 //! [`Unfinished`]: a file that is being fetched, and the end of the store that is written to.
 
+use std::fmt;
 use std::fs::File;
 use std::io;
 use std::time::SystemTime;
 
 use bytes::{Buf as _, Bytes};
 use tokio::runtime::Handle;
-use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
 use super::disk::to_u64;
@@ -21,22 +21,23 @@ use super::reader::FileReader;
 use super::readers::Readers;
 use super::store::{Shared, millis, off_thread};
 use super::stored::{Entry, StoredFile};
-use crate::limits::{MEDIA_CHUNK_BYTES, MEDIA_FIRST_ROOM_BYTES, MEDIA_ROOM_STEP_BYTES, MEDIA_WRITE_BUFFER_BYTES};
-use crate::sync::{Arc, Mutex};
+use super::write_behind::WriteBehind;
+use crate::limits::{MEDIA_FIRST_ROOM_BYTES, MEDIA_ROOM_STEP_BYTES};
+use crate::sync::Arc;
 
 /// A file that is being fetched.
 ///
 /// Dropped before it is kept, it is deleted; its readers get [`BodyCut`](crate::proxy::response_body::BodyCut), unless it was
 /// complete: then they read on to its end.
 ///
-/// Always: [`MEDIA_WRITE_BUFFER_BYTES`] of it are in memory at most.
+/// Always: [`MEDIA_WRITE_BUFFER_BYTES`](crate::limits::MEDIA_WRITE_BUFFER_BYTES) of it are in memory at most.
 #[must_use = "dropping it deletes the file"]
 pub(crate) struct Unfinished {
     key: FileKey,
     meta: FileMeta,
     head: Head,
     part: Part,
-    growing: Arc<Growing>,
+    bytes: WriteBehind,
     accepted: u64,
     complete: bool,
 }
@@ -49,29 +50,6 @@ struct Part {
     /// `None` once it is kept.
     room: Option<Room>,
 }
-
-/// What the writer and the thread that asks the disk share.
-struct Growing {
-    shared: Arc<Shared>,
-    file: Arc<File>,
-    data_at: u64,
-    waiting: Mutex<Waiting>,
-    /// One waits at most: whoever writes.
-    moved: Notify,
-    progress: watch::Sender<Progress>,
-}
-
-/// Bytes that wait for the disk.
-#[derive(Default)]
-struct Waiting {
-    bytes: Vec<u8>,
-    writing: bool,
-    fault: Option<StoreFault>,
-}
-
-/// Half of the buffer waits while the other half is written.
-const HALF_BYTES: usize = MEDIA_WRITE_BUFFER_BYTES / 2;
-const _: () = assert!(HALF_BYTES <= MEDIA_CHUNK_BYTES, "a piece that is written is no larger than any other");
 
 impl Unfinished {
     /// Makes the file and writes its head.
@@ -91,15 +69,8 @@ impl Unfinished {
             Ok(part)
         });
         let part = created.await.unwrap_or(Err(StoreFault::Io))?;
-        let growing = Arc::new(Growing {
-            shared,
-            file: Arc::clone(&part.file),
-            data_at: head.length(),
-            waiting: Mutex::default(),
-            moved: Notify::new(),
-            progress: watch::Sender::new(Progress::Growing(0)),
-        });
-        Ok(Self { key, meta, head, part, growing, accepted: 0, complete: false })
+        let bytes = WriteBehind::new(shared, Arc::clone(&part.file), head.length());
+        Ok(Self { key, meta, head, part, bytes, accepted: 0, complete: false })
     }
 
     /// A reader from the first byte on, whenever it comes.
@@ -109,7 +80,7 @@ impl Unfinished {
 
     /// Makes such readers where the writer is not at hand.
     pub(crate) fn readers(&self) -> Readers {
-        Readers::new(Arc::clone(&self.part.file), self.head.length(), self.growing.progress.subscribe())
+        Readers::new(Arc::clone(&self.part.file), self.head.length(), self.bytes.follow())
     }
 
     /// What the other server said about the file.
@@ -128,10 +99,7 @@ impl Unfinished {
         }
         self.make_room(wanted)?;
         while !bytes.is_empty() {
-            let taken = self.growing.take_some(&bytes)?;
-            if taken == 0 {
-                self.growing.moved.notified().await;
-            }
+            let taken = self.bytes.take_some(&bytes).await?;
             bytes.advance(taken);
             self.accepted += to_u64(taken);
         }
@@ -142,10 +110,8 @@ impl Unfinished {
     ///
     /// *Errors:* [`StoreFault`] of the last bytes. *Cancel safety:* it can be called again. *Blocking:* no.
     pub(crate) async fn complete(&mut self) -> Result<(), StoreFault> {
-        while !self.growing.is_idle()? {
-            self.growing.moved.notified().await;
-        }
-        self.growing.advance(Progress::Whole(self.accepted));
+        self.bytes.written().await?;
+        self.bytes.end(Progress::Whole(self.accepted));
         self.complete = true;
         Ok(())
     }
@@ -199,7 +165,7 @@ impl Unfinished {
 
 impl Drop for Unfinished {
     fn drop(&mut self) {
-        self.growing.advance(Progress::Cut);
+        self.bytes.end(Progress::Cut);
     }
 }
 
@@ -221,74 +187,21 @@ impl Drop for Part {
     }
 }
 
-impl Growing {
-    /// Takes as many of `bytes` as fit, and sees to it that they are written.
-    fn take_some(self: &Arc<Self>, bytes: &[u8]) -> Result<usize, StoreFault> {
-        let start = {
-            let mut waiting = self.waiting.lock();
-            if let Some(fault) = waiting.fault {
-                return Err(fault);
-            }
-            let taken = bytes.len().min(HALF_BYTES.saturating_sub(waiting.bytes.len()));
-            waiting.bytes.extend_from_slice(bytes.get(..taken).unwrap_or_default());
-            if taken == 0 || std::mem::replace(&mut waiting.writing, true) {
-                return Ok(taken);
-            }
-            taken
-        };
-        let growing = Arc::clone(self);
-        match Handle::try_current() {
-            Ok(runtime) => drop(runtime.spawn_blocking(move || growing.write_waiting())),
-            Err(_) => growing.write_waiting(),
-        }
-        Ok(start)
-    }
-
-    /// Writes until nothing waits. *Blocking:* yes.
-    fn write_waiting(&self) {
-        self.shared.delete_doomed();
-        let mut piece = Vec::new();
-        loop {
-            {
-                let mut waiting = self.waiting.lock();
-                if waiting.bytes.is_empty() {
-                    waiting.writing = false;
-                    break;
-                }
-                piece.clear();
-                std::mem::swap(&mut piece, &mut waiting.bytes);
-            }
-            self.moved.notify_one();
-            let (Progress::Growing(written) | Progress::Whole(written)) = *self.progress.borrow() else { return };
-            if let Err(error) = self.shared.write(&self.file, &piece, self.data_at + written) {
-                self.waiting.lock().fault = Some(self.shared.fault(&error));
-                self.advance(Progress::Cut);
-                break;
-            }
-            self.advance(Progress::Growing(written + to_u64(piece.len())));
-        }
-        self.moved.notify_one();
-    }
-
-    /// Whether the disk has everything.
-    fn is_idle(&self) -> Result<bool, StoreFault> {
-        let waiting = self.waiting.lock();
-        waiting.fault.map_or(Ok(!waiting.writing), Err)
-    }
-
-    /// Tells the readers, unless the end is told already.
-    fn advance(&self, to: Progress) {
-        self.progress.send_if_modified(|progress| {
-            let grows = matches!(progress, Progress::Growing(_));
-            if grows {
-                *progress = to;
-            }
-            grows
-        });
+impl fmt::Debug for Unfinished {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Unfinished").field("key", &self.key).field("accepted", &self.accepted).finish_non_exhaustive()
     }
 }
 
 fn first_room(shared: &Shared, head: &Head) -> u64 {
     let most = shared.bounds.max_file.saturating_add(head.length()).saturating_add(to_u64(END_BYTES));
     most.min(MEDIA_FIRST_ROOM_BYTES)
+}
+
+#[cfg(test)]
+impl Unfinished {
+    /// Waits until the disk has what was written, or refused it.
+    pub(super) async fn written(&self) {
+        let _ = self.bytes.written().await;
+    }
 }

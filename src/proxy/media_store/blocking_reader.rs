@@ -1,0 +1,74 @@
+//! [`BlockingFileReader`]: a [`FileReader`](super::FileReader) for a thread that may wait.
+
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
+
+use super::place::Place;
+use super::progress::Next;
+use crate::proxy::response_body::BodyCut;
+use crate::sync::Arc;
+
+/// Reads a file, behind its writer if it is not whole yet, on a thread that may wait.
+pub(crate) struct BlockingFileReader {
+    place: Place,
+}
+
+impl BlockingFileReader {
+    pub(super) fn new(place: Place) -> Self {
+        Self { place }
+    }
+}
+
+impl io::Read for BlockingFileReader {
+    /// Waits until there is something to read: as long as the fetch takes, which its deadline ends.
+    ///
+    /// *Errors:* [`BodyCut`] in an `UnexpectedEof` where the file ends too early.
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if buffer.is_empty() {
+            return Ok(0);
+        }
+        let next = match self.place.next() {
+            Next::Wait => wait_here(self.place.wait()),
+            next => next,
+        };
+        match next {
+            Next::Until(until) => {
+                let read = self.place.piece(until, buffer.len()).read_into(buffer)?;
+                self.place.advance(read);
+                Ok(read)
+            }
+            Next::End => Ok(0),
+            Next::Cut | Next::Wait => Err(io::Error::new(io::ErrorKind::UnexpectedEof, BodyCut)),
+        }
+    }
+}
+
+impl fmt::Debug for BlockingFileReader {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("BlockingFileReader").field("at", &self.place.at()).finish_non_exhaustive()
+    }
+}
+
+/// Waits for `future` on this thread, whichever runtime it may belong to: none is asked to drive it.
+fn wait_here<T>(future: impl Future<Output = T>) -> T {
+    struct Unpark(Thread);
+
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let mut context = Context::from_waker(&waker);
+    let mut future = std::pin::pin!(future);
+    loop {
+        if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
+            return output;
+        }
+        thread::park();
+    }
+}

@@ -1,0 +1,114 @@
+//! [`Place`]: where in a file a reader is, and the [`Piece`] it reads next.
+
+use std::fs::File;
+use std::future::Future;
+use std::io;
+use std::ops::Range;
+
+use bytes::Bytes;
+use tokio::sync::watch;
+
+use super::disk::{read_at, to_u64};
+use super::progress::{Next, Progress, wait};
+use crate::proxy::response_body::BodyCut;
+use crate::sync::Arc;
+
+/// Where in a file a reader is.
+pub(super) struct Place {
+    file: Arc<File>,
+    /// Where the bytes begin in `file`.
+    data_at: u64,
+    at: u64,
+    /// `None`: wherever the file ends.
+    end: Option<u64>,
+    following: Option<watch::Receiver<Progress>>,
+}
+
+/// A piece of a file, not read yet.
+pub(super) struct Piece {
+    file: Arc<File>,
+    at: u64,
+    length: usize,
+}
+
+impl Place {
+    /// The beginning of a whole file.
+    pub(super) fn whole(file: Arc<File>, data_at: u64, data_bytes: u64) -> Self {
+        Self { file, data_at, at: 0, end: Some(data_bytes), following: None }
+    }
+
+    /// The beginning of a file that grows.
+    pub(super) fn behind(file: Arc<File>, data_at: u64, following: watch::Receiver<Progress>) -> Self {
+        Self { file, data_at, at: 0, end: None, following: Some(following) }
+    }
+
+    /// The beginning of a part of what lies before the end.
+    pub(super) fn range(self, range: &Range<u64>) -> Self {
+        let end = self.end.map_or(range.end, |end| range.end.min(end));
+        Self { at: range.start.min(end), end: Some(end), ..self }
+    }
+
+    /// How many bytes from the first on are behind the reader.
+    pub(super) fn at(&self) -> u64 {
+        self.at
+    }
+
+    /// How many bytes are ahead, if that is certain.
+    pub(super) fn left(&self) -> Option<u64> {
+        let whole = || match *self.following.as_ref()?.borrow() {
+            Progress::Whole(end) => Some(end),
+            Progress::Growing(_) | Progress::Cut => None,
+        };
+        Some(self.end.or_else(whole)?.saturating_sub(self.at))
+    }
+
+    /// What there is to do.
+    pub(super) fn next(&self) -> Next {
+        let progress = match (&self.following, self.end) {
+            (Some(following), _) => *following.borrow(),
+            (None, Some(end)) => Progress::Whole(end),
+            (None, None) => Progress::Cut,
+        };
+        progress.next(self.at, self.end)
+    }
+
+    /// Waits until there is something to do.
+    pub(super) fn wait(&self) -> impl Future<Output = Next> + Send + Sync + use<> {
+        let (following, at, end) = (self.following.clone(), self.at, self.end);
+        async move {
+            match following {
+                Some(following) => wait(following, at, end).await,
+                None => Next::Cut,
+            }
+        }
+    }
+
+    /// The next piece, where there are bytes up to `until` and room for `most`.
+    pub(super) fn piece(&self, until: u64, most: usize) -> Piece {
+        let length = usize::try_from(until.saturating_sub(self.at)).unwrap_or(usize::MAX).min(most);
+        Piece { file: Arc::clone(&self.file), at: self.data_at.saturating_add(self.at), length }
+    }
+
+    /// Goes on by `bytes`.
+    pub(super) fn advance(&mut self, bytes: usize) {
+        self.at = self.at.saturating_add(to_u64(bytes));
+    }
+}
+
+impl Piece {
+    /// Reads it. *Blocking:* yes.
+    pub(super) fn read(&self) -> io::Result<Bytes> {
+        let mut bytes = vec![0; self.length];
+        self.read_into(&mut bytes)?;
+        Ok(bytes.into())
+    }
+
+    /// Reads it into the beginning of `buffer`. *Blocking:* yes.
+    ///
+    /// *Errors:* also when the bytes are not there: somebody took them away.
+    pub(super) fn read_into(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        let buffer = buffer.get_mut(..self.length).unwrap_or_default();
+        let read = read_at(&self.file, buffer, self.at)?;
+        if read == self.length { Ok(read) } else { Err(io::Error::new(io::ErrorKind::UnexpectedEof, BodyCut)) }
+    }
+}
