@@ -26,6 +26,7 @@
 //! | a homeserver with a synchronous request pool | `Portcullis::handle_blocking`; the example of `Portcullis` is about it |
 //! | the same, with one lock around its data | `Portcullis::begin` under the lock, `Portcullis::finish_blocking` without it |
 //! | an asynchronous homeserver | `Portcullis::handle` |
+//! | a synchronous one that can answer later | `Portcullis::spawn_media` for files: they hold no thread of its pool |
 //!
 //! In each case there is one value made at the start ([`Admission`], or `Portcullis` which holds one) and one question per
 //! request. What a request is answered when it may not go out is made by [`Refusal::into_response`].
@@ -59,7 +60,7 @@
 //! # What this crate does not do
 //!
 //! It bounds concurrency, not rate: a limit of lookups per minute is the homeserver's. It does not know who a client is
-//! beyond an address, so a botnet can fill the caps; it cannot take more than the caps. It fetches no remote media yet.
+//! beyond an address, so a botnet can fill the caps; it cannot take more than the caps. It makes no thumbnails.
 //! A panic inside a call gives its slot back only where panics unwind (`panic = "unwind"`).
 #![cfg_attr(docsrs, feature(doc_cfg))]
 // An example that imports what it does not use misleads whoever copies it.

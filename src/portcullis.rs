@@ -10,6 +10,8 @@
 //!  ──────────────────────────────────────────────────────────────────────────────────────────┼───────
 //!    ─► the other server is asked, or an equal question in flight waited for                 │ finish
 //! ```
+//!
+//! Files go another way, in the module `media`: they hold no thread, and their bytes follow their answer.
 
 mod blocked;
 mod builder;
@@ -48,10 +50,12 @@ use crate::status::{BudgetStatus, Budgets, Calls, Status, WorkerStatus};
 /// How often [`Portcullis::drain`] looks whether the last call has ended.
 const DRAIN_STEP: Duration = Duration::from_millis(10);
 
-/// Our routes, whole: `publicRooms` and `directory/room`, here and at other servers.
+/// Our routes, whole: `publicRooms`, `directory/room` and media downloads and thumbnails, here and at other servers.
 ///
-/// Always: a request that leaves the server holds a slot of [`Portcullis::admission`] until its call has ended. Dropping a
-/// `Portcullis` ends the calls it made and frees their slots.
+/// Always: a request that leaves the server holds a slot of [`Portcullis::admission`], or of the media budget, until its call
+/// has ended. Dropping a `Portcullis` ends the calls it made and frees their slots.
+///
+/// Files of other servers are off unless [`PortcullisBuilder::remote_fetch`] says otherwise.
 ///
 /// # From the key to the answer
 ///

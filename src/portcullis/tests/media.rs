@@ -70,7 +70,7 @@ impl Rig {
 
     /// Switched on.
     fn builder(&self) -> PortcullisBuilder {
-        super::builder(8, &FakeRemote::new(|_| Answers::StaySilent))
+        builder(8, &FakeRemote::new(|_| Answers::StaySilent))
             .remote_media(Box::new(self.origin.clone()))
             .media_store(self.store())
             .remote_fetch(ON)
@@ -165,8 +165,9 @@ async fn begun(portcullis: &Portcullis, peer: u8, request: &Request<Bytes>) -> R
     }
 }
 
-/// Nothing is held, nothing runs and nothing waits.
-fn at_rest(portcullis: &Portcullis) {
+/// Nothing is held, nothing runs and nothing waits, once the disk is done: the clock stands still as long as it is not.
+async fn at_rest(portcullis: &Portcullis) {
+    settle().await;
     let status = portcullis.status();
     assert_eq!((status.budgets.media.in_flight, status.budgets.directory.in_flight), (0, 0));
     assert_eq!((status.media.running, status.media.waiting), (0, 0));

@@ -19,7 +19,6 @@ use crate::outbound::error::{CallError, CallFailure, CallPhase};
 use crate::outbound::media::{
     MediaCallError, MediaFetch, MediaWanted, RemoteMedia, RemoteMediaBody, RemoteMediaSource,
 };
-use crate::sync::Mutex;
 
 /// What an origin does about a file.
 #[derive(Clone)]
@@ -62,10 +61,8 @@ pub(crate) struct FakeOrigin(Arc<Shared>);
 struct Shared {
     script: Box<dyn Fn(&RemoteFile) -> Does + Send + Sync>,
     content_type: &'static str,
-    /// Every call opened, in order: `server/media_id`.
-    opened: Mutex<Vec<String>>,
-    in_flight: AtomicUsize,
-    most_in_flight: AtomicUsize,
+    opened: AtomicUsize,
+    open: AtomicUsize,
 }
 
 impl FakeOrigin {
@@ -80,25 +77,19 @@ impl FakeOrigin {
         Self(Arc::new(Shared {
             script: Box::new(script),
             content_type,
-            opened: Mutex::default(),
-            in_flight: AtomicUsize::new(0),
-            most_in_flight: AtomicUsize::new(0),
+            opened: AtomicUsize::new(0),
+            open: AtomicUsize::new(0),
         }))
-    }
-
-    /// The files asked for, in order.
-    pub(crate) fn opened(&self) -> Vec<String> {
-        self.0.opened.lock().clone()
     }
 
     /// How many calls were made.
     pub(crate) fn calls(&self) -> usize {
-        self.0.opened.lock().len()
+        self.0.opened.load(Ordering::SeqCst)
     }
 
-    /// Calls that are open now, and the most that were at once.
-    pub(crate) fn open_and_most(&self) -> (usize, usize) {
-        (self.0.in_flight.load(Ordering::SeqCst), self.0.most_in_flight.load(Ordering::SeqCst))
+    /// How many of them have not ended.
+    pub(crate) fn open_calls(&self) -> usize {
+        self.0.open.load(Ordering::SeqCst)
     }
 }
 
@@ -109,16 +100,14 @@ struct FakeFetch {
 
 impl Drop for FakeFetch {
     fn drop(&mut self) {
-        self.origin.0.in_flight.fetch_sub(1, Ordering::SeqCst);
+        self.origin.0.open.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
 impl RemoteMediaSource for FakeOrigin {
     fn open(&self, pass: MediaPass) -> Box<dyn MediaFetch> {
-        let file = pass.allowed().file();
-        self.0.opened.lock().push(format!("{}/{}", file.server, file.media_id));
-        let now = self.0.in_flight.fetch_add(1, Ordering::SeqCst) + 1;
-        self.0.most_in_flight.fetch_max(now, Ordering::SeqCst);
+        self.0.opened.fetch_add(1, Ordering::SeqCst);
+        self.0.open.fetch_add(1, Ordering::SeqCst);
         Box::new(FakeFetch { origin: self.clone(), pass })
     }
 }

@@ -68,8 +68,10 @@ impl RemoteFiles {
 
     async fn turn(&self, pass: &MediaPass, origin: &Arc<str>, variant: MediaVariant) -> Result<Turn, MediaFailure> {
         let began = Instant::now();
-        let turn = self.turns.turn(pass.client(), Arc::clone(origin));
-        pass.deadline().cut(turn).await.map_err(|Expired| {
+        let deadline = pass.deadline();
+        let turn = deadline.cut(self.turns.turn(pass.client(), Arc::clone(origin))).await;
+        // One that comes together with the deadline is the next one's.
+        turn.ok().filter(|_| !deadline.is_expired(Instant::now())).ok_or_else(|| {
             tell(&subject(origin, variant), Why { phase: "turn", reason: "deadline" }, None, began);
             MediaFailure::TimedOut
         })

@@ -24,8 +24,10 @@ use crate::sync::Mutex;
 /// Always: at most one flight per key takes new followers (`c01_c02_c03_one_leads_and_the_next_after_it`); there are as many
 /// flights as leaders, and each leader holds a pass or a turn.
 pub(crate) struct Flights<K, H, L, P> {
-    under_way: Mutex<HashMap<K, Arc<Flight<H, L, P>>>>,
+    under_way: Mutex<ByKey<K, H, L, P>>,
 }
+
+type ByKey<K, H, L, P> = HashMap<K, Arc<Flight<H, L, P>>>;
 
 /// How it ended: with a file, or without.
 pub(crate) type Landing<L> = Result<L, MediaFailure>;

@@ -55,6 +55,7 @@ impl StoredFile {
     }
 
     /// Its entity tag.
+    #[cfg(test)]
     pub(crate) fn etag(&self) -> &str {
         self.entry.key.etag()
     }
@@ -65,11 +66,13 @@ impl StoredFile {
     }
 
     /// When it was stored, by the clock on the wall.
+    #[cfg(test)]
     pub(crate) fn stored_at(&self) -> SystemTime {
         SystemTime::UNIX_EPOCH + Duration::from_millis(self.entry.extent.stored_at_ms)
     }
 
     /// How long it will still be given out.
+    #[cfg(test)]
     pub(crate) fn fresh_for(&self) -> Duration {
         self.entry.expires_at.saturating_duration_since(Instant::now())
     }

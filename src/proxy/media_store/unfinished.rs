@@ -17,6 +17,7 @@ use super::index::{Index, Room};
 use super::key::FileKey;
 use super::meta::FileMeta;
 use super::progress::Progress;
+#[cfg(test)]
 use super::reader::FileReader;
 use super::readers::Readers;
 use super::store::{Shared, millis, off_thread};
@@ -74,18 +75,14 @@ impl Unfinished {
     }
 
     /// A reader from the first byte on, whenever it comes.
+    #[cfg(test)]
     pub(crate) fn reader(&self) -> FileReader {
         self.readers().reader()
     }
 
-    /// Makes such readers where the writer is not at hand.
+    /// Makes readers from the first byte on, where the writer is not at hand.
     pub(crate) fn readers(&self) -> Readers {
         Readers::new(Arc::clone(&self.part.file), self.head.length(), self.bytes.follow())
-    }
-
-    /// What the other server said about the file.
-    pub(crate) fn meta(&self) -> &FileMeta {
-        &self.meta
     }
 
     /// Takes the next bytes. Readers see them as soon as the disk has them; returns earlier, once they fit into the buffer.

@@ -6,7 +6,7 @@ use super::*;
 
 /// Built outside of any runtime: fetches run on the federation worker, as they do in use.
 fn built(rig: &Rig, inline: bool) -> Portcullis {
-    let builder = super::super::builder(8, &FakeRemote::new(|_| Answers::StaySilent))
+    let builder = builder(8, &FakeRemote::new(|_| Answers::StaySilent))
         .remote_media(Box::new(rig.origin.clone()))
         .media_store(rig.store())
         .remote_fetch(ON);
@@ -36,12 +36,14 @@ fn m17_f14_a_second_file_of_the_same_client_is_429_and_the_slot_comes_back() {
         let rig = Rig::new(origin);
         let portcullis = built(&rig, inline);
         std::thread::scope(|scope| {
-            let first = scope.spawn(|| match inline {
-                false => portcullis.handle_blocking(&Gallery, address(1), &file("them.example", "a")).unwrap(),
-                true => match portcullis.begin(&Gallery, address(1), &file("them.example", "a")).unwrap() {
+            let first = scope.spawn(|| {
+                if !inline {
+                    return portcullis.handle_blocking(&Gallery, address(1), &file("them.example", "a")).unwrap();
+                }
+                match portcullis.begin(&Gallery, address(1), &file("them.example", "a")).unwrap() {
                     Begun::Call(lookup) => portcullis.finish_blocking(*lookup),
                     other => panic!("{other:?}"),
-                },
+                }
             });
             while rig.origin.calls() == 0 {
                 std::thread::yield_now();
@@ -132,6 +134,5 @@ async fn inline_and_off_the_pool_share_a_fetch() {
     assert!(got(portcullis.finish(*inline).await).await.is(CAT));
     assert!(off_pool.await.unwrap().is(CAT));
     assert_eq!(rig.origin.calls(), 1);
-    settle().await;
-    at_rest(&portcullis);
+    at_rest(&portcullis).await;
 }

@@ -26,7 +26,7 @@ impl DestinationRules for Rules {
 async fn r01_r02_r04_the_switch_is_off_unless_set_and_then_nothing_is_touched() {
     let rig = Rig::new(untouched());
     let rules = Arc::new(Rules::default());
-    let off = super::super::builder(8, &FakeRemote::new(|_| panic!("nothing may be asked")))
+    let off = builder(8, &FakeRemote::new(|_| panic!("nothing may be asked")))
         .remote_media(Box::new(rig.origin.clone()))
         .media_store(rig.store())
         .legacy_media(true)
@@ -134,7 +134,7 @@ async fn each_check_comes_before_the_next() {
     assert!(fetch(&portcullis, 1, &file("them.example", "stored")).await.is(CAT));
     assert_eq!((rig.origin.calls(), judged), (2, 2));
     drop(held);
-    at_rest(&portcullis);
+    at_rest(&portcullis).await;
 }
 
 /// The key of a file, as clients see it.
@@ -192,11 +192,8 @@ async fn files_are_read_and_nothing_else() {
 #[test]
 fn what_contradicts_itself_is_not_built() {
     let rig = Rig::new(untouched());
-    let bare = || {
-        super::super::builder(8, &FakeRemote::new(|_| panic!()))
-            .remote_media(Box::new(rig.origin.clone()))
-            .remote_fetch(ON)
-    };
+    let bare =
+        || builder(8, &FakeRemote::new(|_| panic!())).remote_media(Box::new(rig.origin.clone())).remote_fetch(ON);
     assert!(matches!(bare().build(), Err(BuildError::NoMediaStore)));
     let small = MediaStoreConfig { bytes: 1024, ..rig.store() };
     assert!(matches!(bare().media_store(small).build(), Err(BuildError::MediaStore(_))));

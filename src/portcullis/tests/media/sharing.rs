@@ -20,8 +20,7 @@ async fn br48_fifty_at_once_are_one_call() {
     assert_eq!(portcullis.status().budgets.media.in_flight, 50, "each in a slot of its own");
     assert!(all(started).await.iter().all(|got| got.is(CAT)));
     assert_eq!(rig.origin.calls(), 1);
-    settle().await;
-    at_rest(&portcullis);
+    at_rest(&portcullis).await;
     assert_eq!(portcullis.status().calls.media.answered, 1);
 }
 
@@ -46,7 +45,7 @@ async fn br46_two_waves_of_sixty_from_one_client_are_served_and_fetched_once() {
     }
     let refused = portcullis.status().budgets.media.refused;
     assert_eq!((refused.client, refused.global), (0, 0));
-    at_rest(&portcullis);
+    at_rest(&portcullis).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -78,8 +77,7 @@ async fn c10_followers_of_one_that_fails_ask_once_more_and_share_what_comes_of_i
         assert_eq!(got[0].outcome(), (502, "M_UNKNOWN"), "the leader has only its own call");
         assert!(got[1..].iter().all(|got| got.status == expected), "{got:?}");
         assert_eq!(rig.origin.calls(), 2);
-        settle().await;
-        at_rest(&portcullis);
+        at_rest(&portcullis).await;
     }
 }
 
@@ -115,7 +113,7 @@ async fn who_follows_a_silent_origin_with_next_to_no_time_left_does_not_ask_it_a
     assert!(all(started).await.iter().all(|got| got.outcome() == (504, "M_UNKNOWN")));
     assert_eq!(rig.origin.calls(), 1);
     assert!(began.elapsed() <= Duration::from_secs(31));
-    at_rest(&portcullis);
+    at_rest(&portcullis).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -138,8 +136,7 @@ async fn a_follower_s_own_deadline_ends_its_waiting_to_the_millisecond() {
     assert_eq!(began.elapsed(), Duration::from_secs(35));
     assert_eq!(third.await.unwrap().status, 504);
     assert_eq!(began.elapsed(), Duration::from_secs(40));
-    settle().await;
-    at_rest(&portcullis);
+    at_rest(&portcullis).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -154,7 +151,7 @@ async fn a_panic_inside_frees_the_slot_and_a_follower_leads() {
     let started = (0..3).map(|n| start(&portcullis, n, &file("them.example", "abc"))).collect();
     assert!(all(started).await.iter().all(|got| got.outcome() == (502, "M_UNKNOWN")));
     assert_eq!(rig.origin.calls(), 2);
-    at_rest(&portcullis);
+    at_rest(&portcullis).await;
     assert_eq!(portcullis.status().calls.media.failed, 2);
     assert!(fetch(&portcullis, 1, &file("them.example", "abc")).await.is(CAT));
 }
@@ -180,7 +177,7 @@ async fn what_the_origin_says_for_certain_is_shared_at_once_and_remembered_where
         tokio::time::sleep(Duration::from_secs(30)).await;
         let _ = fetch(&portcullis, 1, &file("them.example", "abc")).await;
         assert_eq!(rig.origin.calls(), if remembered { 2 } else { 52 }, "{error}");
-        at_rest(&portcullis);
+        at_rest(&portcullis).await;
     }
 }
 

@@ -76,25 +76,26 @@ async fn standing_gained_or_lost_counts_from_the_next_turn() {
     assert_eq!((got(&asked).await.len(), turns.waiting()), (1, 1));
 }
 
-#[tokio::test(start_paused = true)]
-async fn clients_take_turns_however_many_fetches_one_of_them_has() {
-    let turns = proven(&["good.example"]);
-    let mut asked: Vec<_> = (0..12).map(|_| ask(&turns, 1, "good.example")).collect();
-    asked.extend((0..2).map(|_| ask(&turns, 2, "good.example")));
-    asked.push(ask(&turns, 3, "good.example"));
-    assert_eq!(got(&asked).await, [0, 1, 2, 3]);
+#[test]
+fn clients_take_turns_however_many_fetches_one_of_them_has() {
+    let mut queue = Queue::new(MediaLimits::new(64, 64, 1, 1).unwrap());
+    let join = |queue: &mut Queue<_>, who: u8, name| queue.join(client(who), Arc::from("a.example"), name);
     let mut order = Vec::new();
-    for ended in [0, 1, 2, 3] {
-        asked[ended] = {
-            drop(std::mem::replace(&mut asked[ended], tokio::spawn(std::future::pending())).await);
-            tokio::spawn(std::future::pending())
-        };
-        order.push(got(&asked).await.pop().unwrap());
-        let last = order[order.len() - 1];
-        let turn = std::mem::replace(&mut asked[last], tokio::spawn(std::future::pending())).await;
-        std::mem::forget(turn); // runs on
+    let mut serve = |queue: &mut Queue<&'static str>| {
+        while let Some((running, name)) = queue.next(|_| Standing::Unproven) {
+            queue.ended(&running);
+            order.push(name);
+            if name == "1c" {
+                join(queue, 4, "4a"); // a newcomer has its turn before the rest of those with many
+            }
+        }
+    };
+    for (who, name) in [(1, "1a"), (1, "1b"), (1, "1c"), (1, "1d"), (1, "1e"), (2, "2a"), (2, "2b"), (3, "3a")] {
+        join(&mut queue, who, name);
     }
-    assert_eq!(order, [12, 14, 4, 13], "one of each client, then the next of each");
+    serve(&mut queue);
+    assert_eq!(order, ["1a", "2a", "3a", "1b", "2b", "1c", "1d", "4a", "1e"]);
+    assert!(queue.is_at_rest());
 }
 
 #[tokio::test(start_paused = true)]
@@ -225,13 +226,11 @@ proptest! {
                 let place = fetches.iter().position(|fetch| fetch.id == id).unwrap();
                 let (who, origin) = (fetches[place].client, fetches[place].origin);
                 prop_assert!(room(&fetches, &proven, origin), "over a cap");
-                for other in 0..fetches.len() {
-                    if !fetches[other].runs() && fetches[other].id < id && fetches[other].origin == origin {
-                        prop_assert!(fetches[other].client != who, "a client's own order is kept");
-                        fetches[other].passed_over += 1;
-                        // Each other client gets at most one in for each of those that were before it at first.
-                        prop_assert!(fetches[other].passed_over <= 3 * (fetches[other].ahead_at_first + 1));
-                    }
+                for other in fetches.iter_mut().filter(|other| !other.runs() && other.id < id && other.origin == origin) {
+                    prop_assert!(other.client != who, "a client's own order is kept");
+                    other.passed_over += 1;
+                    // Each other client gets at most one in for each of those that were before it at first.
+                    prop_assert!(other.passed_over <= 3 * (other.ahead_at_first + 1));
                 }
                 fetches[place].counted_as = Some((standing(ORIGINS[origin]), running));
             }
