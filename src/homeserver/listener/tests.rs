@@ -233,3 +233,14 @@ async fn answers_in_memory_keep_their_own_clock_on_a_connection_that_streamed() 
     }
     assert_eq!(served.await.unwrap() - start, 60 * SECOND);
 }
+
+#[tokio::test(start_paused = true)]
+async fn heads_alone_are_answers_in_memory() {
+    let length = u64::try_from(FILE).unwrap();
+    let start = Instant::now();
+    // As many as one connection may ask; their heads come to more than lies on the way.
+    let asks = "HEAD /file HTTP/1.1\r\nHost: us.example\r\n\r\n".repeat(1000);
+    let (client, served) = asked(file(Some(length)), &asks).await;
+    assert_eq!(served.await.unwrap() - start, 60 * SECOND);
+    drop(client);
+}
