@@ -128,9 +128,9 @@ impl<'a> MediaPath<'a> {
             return None;
         }
         let (server, media_id, file_name, rest) = (next()?, next()?, next(), next());
-        let shaped =
-            !server.is_empty() && !media_id.is_empty() && rest.is_none() && !(thumbnail && file_name.is_some());
-        shaped.then_some(Self { generation, thumbnail, server, media_id, file_name })
+        let empty = server.is_empty() || media_id.is_empty();
+        let too_long = rest.is_some() || (thumbnail && file_name.is_some());
+        (!empty && !too_long).then_some(Self { generation, thumbnail, server, media_id, file_name })
     }
 }
 

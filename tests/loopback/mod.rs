@@ -2,9 +2,10 @@
 //! integrator would build it. Nothing is injected; only loopback is allowed on top, for that is where the peers are.
 
 // Each test binary uses its own part of this.
-#![allow(dead_code, clippy::allow_attributes, reason = "not every test binary uses every part")]
+#![allow(dead_code, unused_imports, clippy::allow_attributes, reason = "not every test binary uses every part")]
 
 mod home;
+pub(crate) mod media;
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use http::HeaderValue;
 use portcullis::outbound::{
     AddressPolicy, Discovery, Ed25519Signer, FederationClient, HickoryResolver, HttpsTransport, TlsRoots, Transport,
 };
-use portcullis::{Portcullis, ServerName};
+use portcullis::{Portcullis, PortcullisBuilder, ServerName};
 
 pub(crate) use home::{ClientAnswer, OWN_ROOM, ask, ask_from_a_thread, client, get, post};
 
@@ -62,6 +63,14 @@ impl World {
 
     /// The same, with another name server.
     pub(crate) fn portcullis_asking(&self, dns: SocketAddr, remote_timeout: Option<Duration>) -> Arc<Portcullis> {
+        let mut builder = self.builder(dns);
+        if let Some(limit) = remote_timeout {
+            builder = builder.remote_timeout(limit);
+        }
+        Arc::new(builder.build().unwrap())
+    }
+
+    fn builder(&self, dns: SocketAddr) -> PortcullisBuilder {
         let own_name: ServerName = home::OWN_NAME.parse().unwrap();
         let transport = HttpsTransport::new(TlsRoots::only(self.ca.pem().as_bytes()).unwrap()).unwrap();
         let transport: Arc<dyn Transport> = Arc::new(transport);
@@ -74,11 +83,7 @@ impl World {
         );
         let signer = Arc::new(Ed25519Signer::generate(own_name.clone()));
         let client = FederationClient::new(signer, discovery, transport);
-        let mut builder = Portcullis::builder(own_name, POOL).federation_client(client);
-        if let Some(limit) = remote_timeout {
-            builder = builder.remote_timeout(limit);
-        }
-        Arc::new(builder.build().unwrap())
+        Portcullis::builder(own_name, POOL).federation_client(client)
     }
 }
 

@@ -21,6 +21,9 @@ const DRIP: Duration = Duration::from_millis(10);
 /// From a request to the bytes of its whole answer, head included.
 pub(crate) type Answer = Arc<dyn Fn(&SeenRequest) -> Vec<u8> + Send + Sync>;
 
+/// From a request to its answer, in pieces that are sent one by one.
+pub(crate) type Pieces = Arc<dyn Fn(&SeenRequest) -> Vec<Vec<u8>> + Send + Sync>;
+
 /// What a peer does with a connection.
 #[derive(Clone)]
 pub(crate) enum Behaviour {
@@ -44,6 +47,13 @@ pub(crate) enum Behaviour {
     NoTls(&'static [u8]),
     /// Takes the request, sends these bytes and ends cleanly.
     EndsAfter(Vec<u8>),
+    /// Sends what is said of the request, each piece by itself with a pause before the next.
+    Pieces {
+        /// From a request to the pieces of the answer.
+        pieces: Pieces,
+        /// Between two of them.
+        pause: Duration,
+    },
     /// Takes the request, sends these bytes and closes the connection without a word of TLS.
     BreaksAfter(Vec<u8>),
     /// Takes the request, sends `head`, then `part` again and again, for ever.
@@ -251,6 +261,13 @@ async fn serve(mut tcp: TcpStream, tls: TlsAcceptor, behaviour: Behaviour, seen:
             stream.write_all(&bytes).await?;
             stream.flush().await?;
             return stream.get_mut().0.shutdown().await;
+        }
+        Behaviour::Pieces { pieces, pause } => {
+            for piece in pieces(&request) {
+                stream.write_all(&piece).await?;
+                stream.flush().await?;
+                tokio::time::sleep(pause).await;
+            }
         }
         Behaviour::Endless { head, part, pause } => return endlessly(stream, head, &part, pause).await,
     }

@@ -57,17 +57,17 @@ impl Survey {
             let found = fs::symlink_metadata(&path).map_err(|error| touched(&path, error))?;
             if found.is_symlink() {
                 return Err(StoreOpenError::Symlink(path));
-            } else if !found.is_dir() {
+            }
+            if !found.is_dir() {
                 return Err(StoreOpenError::NotADirectory(path));
-            } else {
-                close_to_others(&path, &found).map_err(|error| touched(&path, error))?;
-                for file in entries(&path)? {
-                    // One that cannot be read stops nobody; it is not ours to use.
-                    if let Err(error) = self.look_at(folder, index, bounds, name, &file) {
-                        let path = file.path();
-                        tracing::warn!(target: "portcullis::media", path = %path.display(), %error, "a stored file cannot be read");
-                        self.leave_alone(path);
-                    }
+            }
+            close_to_others(&path, &found).map_err(|error| touched(&path, error))?;
+            for file in entries(&path)? {
+                // One that cannot be read stops nobody; it is not ours to use.
+                if let Err(error) = self.look_at(folder, index, bounds, name, &file) {
+                    let path = file.path();
+                    tracing::warn!(target: "portcullis::media", path = %path.display(), %error, "a stored file cannot be read");
+                    self.leave_alone(path);
                 }
             }
         }

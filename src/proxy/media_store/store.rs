@@ -3,7 +3,7 @@
 use std::fmt;
 use std::fs::File;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 use tokio::runtime::Handle;
@@ -65,7 +65,7 @@ impl MediaStore {
     ///
     /// *Errors:* [`StoreOpenError`]. *Panics:* never. *Blocking:* yes, a moment.
     #[cfg(feature = "server")]
-    pub(crate) fn judge_folder(dir: &Path) -> Result<(), StoreOpenError> {
+    pub(crate) fn judge_folder(dir: &std::path::Path) -> Result<(), StoreOpenError> {
         Folder::judge(dir)
     }
 

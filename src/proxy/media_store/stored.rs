@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::io;
-use std::time::{Duration, SystemTime};
 
 use tokio::time::Instant;
 
