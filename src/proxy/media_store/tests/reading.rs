@@ -229,8 +229,9 @@ fn a_synchronous_reader_is_told_when_the_file_is_cut() {
 
 #[test]
 fn a_body_is_sent_from_thread_to_thread() {
+    fn assert_sent<T: Send + Unpin + 'static>() {}
     fn assert_fit<T: Send + Sync + Unpin + 'static>() {}
-    assert_fit::<ResponseBody>();
+    assert_sent::<ResponseBody>();
     assert_fit::<FileReader>();
     assert_fit::<MediaStore>();
     assert_fit::<StoredFile>();
