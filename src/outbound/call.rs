@@ -153,7 +153,7 @@ impl FederationClient {
     }
 
     /// Names the homeserver this is linked into, instead of `portcullis/` and its version. Calls alone: the name that goes
-    /// out with well-known requests was given to [`Discovery::new`].
+    /// out with well-known requests, and to where a server says that a file of it is, was given to [`Discovery::new`].
     #[must_use]
     pub fn with_user_agent(mut self, user_agent: HeaderValue) -> Self {
         self.user_agent = user_agent;

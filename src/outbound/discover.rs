@@ -67,7 +67,7 @@ pub enum DiscoveryError {
 
 impl Discovery {
     /// Discovery for the server `own_name`: no name may lead back to its host. `user_agent` goes out with well-known
-    /// requests.
+    /// requests, and to where a server says that a file of it is.
     ///
     /// *Panics:* never. *Blocking:* no.
     #[must_use]

@@ -44,7 +44,7 @@ pub(crate) enum Page {
         delay: Duration,
     },
     /// The connection breaks where the body should end.
-    Cut(Box<Page>),
+    Cut(Box<Self>),
     Refused,
     /// Packets are dropped.
     BlackHole,

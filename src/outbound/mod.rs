@@ -42,6 +42,10 @@ mod flood_tests;
 pub(crate) mod hickory;
 pub(crate) mod https;
 pub(crate) mod line;
+#[cfg(test)]
+#[cfg(feature = "server")]
+#[path = "../../tests/support/mod.rs"]
+pub(crate) mod loopback;
 pub(crate) mod media;
 pub(crate) mod media_body;
 pub(crate) mod media_call;

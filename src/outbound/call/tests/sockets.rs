@@ -14,14 +14,11 @@ use crate::outbound::destination::Source;
 use crate::outbound::endpoint::{RoomListFilter, RoomListParameters};
 use crate::outbound::error::{CallFailure, CallPhase};
 use crate::outbound::https::HttpsTransport;
+use crate::outbound::loopback::tls_peer::refusing_address;
+use crate::outbound::loopback::{Behaviour, PrivateCa, SeenRequest, TlsPeer, json_answer};
 use crate::outbound::signing::Ed25519Signer;
 use crate::outbound::tls_roots::TlsRoots;
 use crate::server_name::Host;
-use support::tls_peer::refusing_address;
-use support::{Behaviour, PrivateCa, SeenRequest, TlsPeer, json_answer};
-
-#[path = "../../../../tests/support/mod.rs"]
-mod support;
 
 /// Long enough for a handshake on a busy machine in a third of it, short enough to be waited for.
 const SHORT: Duration = Duration::from_secs(2);

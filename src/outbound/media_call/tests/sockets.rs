@@ -7,12 +7,9 @@ use crate::outbound::address_policy::AddressPolicy;
 use crate::outbound::discover::Discovery;
 use crate::outbound::error::CallPhase;
 use crate::outbound::https::HttpsTransport;
+use crate::outbound::loopback::{Behaviour, PrivateCa, TlsPeer};
 use crate::outbound::tls_roots::TlsRoots;
 use crate::outbound::transport::Transport;
-use support::{Behaviour, PrivateCa, TlsPeer};
-
-#[path = "../../../../tests/support/mod.rs"]
-mod support;
 
 const BODY: &str = "--b\r\n\r\n{}\r\n--b\r\nContent-Type: image/png\r\n\r\nPNG\r\n--b";
 
