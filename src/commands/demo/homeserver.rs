@@ -30,7 +30,8 @@ pub(crate) enum RemoteMedia {
 }
 
 impl Homeserver {
-    pub(crate) async fn start(ca: &PrivateCa, resolver: &DeadResolver, media: RemoteMedia) -> Result<Self, Failure> {
+    /// Starts it on the runtime this is called on.
+    pub(crate) fn start(ca: &PrivateCa, resolver: &DeadResolver, media: RemoteMedia) -> Result<Self, Failure> {
         let files = tempfile::tempdir()?;
         let signer = Ed25519Signer::generate("rehearsal.example".parse()?);
         std::fs::write(files.path().join("signing.key"), signer.to_key_file_line())?;

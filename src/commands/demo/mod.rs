@@ -100,7 +100,7 @@ async fn rehearse() -> Result<(Report, Vec<String>), Failure> {
     announce("media: a page of images twice, then silent origins");
     let media = stage.media().await?;
     announce("media switched off: every route");
-    let switched_off = Homeserver::start(&stage.ca, &stage.dead_resolver, RemoteMedia::Off).await?;
+    let switched_off = Homeserver::start(&stage.ca, &stage.dead_resolver, RemoteMedia::Off)?;
     let switch_off = stage.switch_off(&switched_off).await?;
     switched_off.stop().await;
 
@@ -133,7 +133,7 @@ impl Stage {
         let ca = PrivateCa::new()?;
         let dead_resolver = DeadResolver::start().await?;
         Ok(Self {
-            homeserver: Homeserver::start(&ca, &dead_resolver, RemoteMedia::On).await?,
+            homeserver: Homeserver::start(&ca, &dead_resolver, RemoteMedia::On)?,
             healthy: Peer::start(&ca, Manners::Healthy).await?,
             images: Peer::start(&ca, Manners::HoldingFilesBack).await?,
             silent: Peer::start(&ca, Manners::Silent).await?,

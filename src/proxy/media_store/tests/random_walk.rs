@@ -66,7 +66,7 @@ proptest! {
                         Err(StoreFault::TooLarge) => prop_assert!(*written + bytes > MAX_FILE),
                         Err(fault) => {
                             prop_assert_eq!(fault, StoreFault::NoRoom);
-                            growing.remove(which);
+                            drop(growing.remove(which));
                         }
                     }
                 }
@@ -87,7 +87,7 @@ proptest! {
                     let start = key(number).name().to_owned();
                     let path = on_disk(&dir).into_iter().find(|path| {
                         let name = path.file_name().unwrap().to_str().unwrap();
-                        name.starts_with(&start) && name.ends_with(".media")
+                        name.starts_with(&start) && path.extension().is_some_and(|extension| extension == "media")
                     });
                     fs::remove_file(path.unwrap()).unwrap();
                     prop_assert!(at_once(found.open()).is_err());
