@@ -1,7 +1,8 @@
 //! What a file of another server costs on its way through `portcullis serve`, beside asking that server directly.
 //!
 //! ```text
-//! cargo bench --bench media
+//! cargo bench --bench media               # everything, two minutes
+//! cargo bench --bench media -- memory     # one part of it: times or memory
 //! ```
 //!
 //! `serve` is a process of its own. The origin sends 10 MiB a second on each connection, so that both ways wait for the
@@ -44,12 +45,20 @@ fn main() -> ExitCode {
     if std::env::args().any(|argument| argument == "--test") {
         return ExitCode::SUCCESS;
     }
+    let wanted = |part: &str| {
+        let mut named = std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).peekable();
+        named.peek().is_none() || named.any(|name| name == part)
+    };
     let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let kept = runtime.block_on(async {
-        let timed = times().await;
-        let mut kept = timed;
-        for (downloads, bar) in MEMORY_BARS {
-            kept &= memory(downloads, bar).await;
+        let mut kept = true;
+        if wanted("times") {
+            kept &= times().await;
+        }
+        if wanted("memory") {
+            for (downloads, bar) in MEMORY_BARS {
+                kept &= memory(downloads, bar).await;
+            }
         }
         kept
     });

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::io::{BufRead as _, BufReader};
 use std::net::{Ipv4Addr, SocketAddr};
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Child, Command, Stdio};
 
 use portcullis::outbound::Ed25519Signer;
@@ -25,7 +26,9 @@ impl Serve {
     pub(crate) fn start(origins: &[&Origin]) -> Self {
         let files = tempfile::tempdir().unwrap();
         let key = Ed25519Signer::generate("benchmark.example".parse().unwrap()).to_key_file_line();
-        std::fs::write(files.path().join("signing.key"), key).unwrap();
+        let key_file = files.path().join("signing.key");
+        std::fs::write(&key_file, key).unwrap();
+        std::fs::set_permissions(&key_file, std::fs::Permissions::from_mode(0o600)).unwrap();
         let mut authorities = String::new();
         for origin in origins {
             writeln!(authorities, "{}", origin.ca_pem.trim_end()).unwrap();
