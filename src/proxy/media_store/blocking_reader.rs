@@ -6,7 +6,9 @@ use std::io;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 
-use super::place::Place;
+use bytes::Buf as _;
+
+use super::place::{Piece, Place};
 use super::progress::Next;
 use crate::proxy::response_body::BodyCut;
 use crate::sync::Arc;
@@ -36,7 +38,10 @@ impl io::Read for BlockingFileReader {
         };
         match next {
             Next::Until(until) => {
-                let read = self.place.piece(until, buffer.len()).read_into(buffer)?;
+                let read = match self.place.piece(until, buffer.len()) {
+                    Piece::Here(bytes) => bytes.reader().read(buffer)?,
+                    Piece::OnDisk(piece) => piece.read_into(buffer)?,
+                };
                 self.place.advance(read);
                 Ok(read)
             }

@@ -24,6 +24,7 @@ mod folder;
 mod format;
 mod index;
 mod key;
+mod latest;
 mod meta;
 mod place;
 mod progress;

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use tokio::sync::watch;
 
 use super::disk::{read_at, to_u64};
+use super::latest::{Latest, Whereabouts};
 use super::progress::{Next, Progress, wait};
 use crate::proxy::response_body::BodyCut;
 use crate::sync::Arc;
@@ -21,11 +22,26 @@ pub(super) struct Place {
     at: u64,
     /// `None`: wherever the file ends.
     end: Option<u64>,
-    following: Option<watch::Receiver<Progress>>,
+    following: Option<Following>,
 }
 
-/// A piece of a file, not read yet.
-pub(super) struct Piece {
+/// The writer of a file that grows, as its readers see it.
+#[derive(Clone)]
+pub(super) struct Following {
+    pub(super) progress: watch::Receiver<Progress>,
+    pub(super) latest: Arc<Latest>,
+}
+
+/// The next piece of a file.
+pub(super) enum Piece {
+    /// Its writer still has it.
+    Here(Bytes),
+    /// It is on the disk, and not read yet.
+    OnDisk(Unread),
+}
+
+/// A piece that is on the disk.
+pub(super) struct Unread {
     file: Arc<File>,
     at: u64,
     length: usize,
@@ -38,7 +54,7 @@ impl Place {
     }
 
     /// The beginning of a file that grows.
-    pub(super) fn behind(file: Arc<File>, data_at: u64, following: watch::Receiver<Progress>) -> Self {
+    pub(super) fn behind(file: Arc<File>, data_at: u64, following: Following) -> Self {
         Self { file, data_at, at: 0, end: None, following: Some(following) }
     }
 
@@ -55,7 +71,7 @@ impl Place {
 
     /// How many bytes are ahead, if that is certain.
     pub(super) fn left(&self) -> Option<u64> {
-        let whole = || match *self.following.as_ref()?.borrow() {
+        let whole = || match *self.following.as_ref()?.progress.borrow() {
             Progress::Whole(end) => Some(end),
             Progress::Growing(_) | Progress::Cut => None,
         };
@@ -65,7 +81,7 @@ impl Place {
     /// What there is to do.
     pub(super) fn next(&self) -> Next {
         let progress = match (&self.following, self.end) {
-            (Some(following), _) => *following.borrow(),
+            (Some(following), _) => *following.progress.borrow(),
             (None, Some(end)) => Progress::Whole(end),
             (None, None) => Progress::Cut,
         };
@@ -77,7 +93,7 @@ impl Place {
         let (following, at, end) = (self.following.clone(), self.at, self.end);
         async move {
             match following {
-                Some(following) => wait(following, at, end).await,
+                Some(following) => wait(following.progress, at, end).await,
                 None => Next::Cut,
             }
         }
@@ -85,8 +101,13 @@ impl Place {
 
     /// The next piece, where there are bytes up to `until` and room for `most`.
     pub(super) fn piece(&self, until: u64, most: usize) -> Piece {
+        let until = match self.following.as_ref().map(|following| following.latest.find(self.at, until, most)) {
+            Some(Whereabouts::Here(bytes)) => return Piece::Here(bytes),
+            Some(Whereabouts::OnDisk(until)) => until,
+            None => until,
+        };
         let length = usize::try_from(until.saturating_sub(self.at)).unwrap_or(usize::MAX).min(most);
-        Piece { file: Arc::clone(&self.file), at: self.data_at.saturating_add(self.at), length }
+        Piece::OnDisk(Unread { file: Arc::clone(&self.file), at: self.data_at.saturating_add(self.at), length })
     }
 
     /// Goes on by `bytes`.
@@ -95,7 +116,7 @@ impl Place {
     }
 }
 
-impl Piece {
+impl Unread {
     /// Reads it. *Blocking:* yes.
     pub(super) fn read(&self) -> io::Result<Bytes> {
         let mut bytes = vec![0; self.length];

@@ -11,12 +11,11 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use tokio::runtime::Handle;
-use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::blocking_reader::BlockingFileReader;
-use super::place::Place;
-use super::progress::{Next, Progress};
+use super::place::{Following, Piece, Place};
+use super::progress::Next;
 use crate::limits::MEDIA_CHUNK_BYTES;
 use crate::proxy::response_body::BodyCut;
 use crate::sync::Arc;
@@ -46,8 +45,8 @@ impl FileReader {
     }
 
     /// A reader of a file that grows.
-    pub(super) fn behind(file: Arc<File>, data_at: u64, progress: watch::Receiver<Progress>) -> Self {
-        Self { place: Place::behind(file, data_at, progress), step: Step::Idle }
+    pub(super) fn behind(file: Arc<File>, data_at: u64, writer: Following) -> Self {
+        Self { place: Place::behind(file, data_at, writer), step: Step::Idle }
     }
 
     /// The same for a part of the file: offsets of its bytes, from the first on. What lies behind the end of a whole file is
@@ -74,7 +73,10 @@ impl FileReader {
             };
             self.step = match next {
                 Next::Until(until) => {
-                    let piece = self.place.piece(until, MEDIA_CHUNK_BYTES);
+                    let piece = match self.place.piece(until, MEDIA_CHUNK_BYTES) {
+                        Piece::Here(bytes) => return Poll::Ready(Some(self.arrived(Ok(bytes)))),
+                        Piece::OnDisk(piece) => piece,
+                    };
                     let Ok(runtime) = Handle::try_current() else {
                         // No runtime, so no thread for such work but this one.
                         return Poll::Ready(Some(self.arrived(piece.read())));

@@ -3,9 +3,7 @@
 use std::fmt;
 use std::fs::File;
 
-use tokio::sync::watch;
-
-use super::progress::Progress;
+use super::place::Following;
 use super::reader::FileReader;
 use crate::sync::Arc;
 
@@ -16,22 +14,22 @@ use crate::sync::Arc;
 pub(crate) struct Readers {
     file: Arc<File>,
     data_at: u64,
-    progress: watch::Receiver<Progress>,
+    writer: Following,
 }
 
 impl Readers {
-    pub(super) fn new(file: Arc<File>, data_at: u64, progress: watch::Receiver<Progress>) -> Self {
-        Self { file, data_at, progress }
+    pub(super) fn new(file: Arc<File>, data_at: u64, writer: Following) -> Self {
+        Self { file, data_at, writer }
     }
 
     /// A reader from the first byte on.
     pub(crate) fn reader(&self) -> FileReader {
-        FileReader::behind(Arc::clone(&self.file), self.data_at, self.progress.clone())
+        FileReader::behind(Arc::clone(&self.file), self.data_at, self.writer.clone())
     }
 }
 
 impl fmt::Debug for Readers {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("Readers").field("progress", &*self.progress.borrow()).finish_non_exhaustive()
+        out.debug_struct("Readers").field("progress", &*self.writer.progress.borrow()).finish_non_exhaustive()
     }
 }

@@ -2,11 +2,14 @@
 
 use std::fs::File;
 
+use bytes::Bytes;
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
 
 use super::disk::to_u64;
 use super::error::StoreFault;
+use super::latest::Latest;
+use super::place::Following;
 use super::progress::Progress;
 use super::store::Shared;
 use crate::limits::{MEDIA_CHUNK_BYTES, MEDIA_WRITE_BUFFER_BYTES};
@@ -18,8 +21,8 @@ const _: () = assert!(HALF_BYTES <= MEDIA_CHUNK_BYTES, "a piece that is written 
 
 /// Writes what it is given, in order, on threads for such work.
 ///
-/// What is there is written at once, however little; what comes meanwhile waits, half of [`MEDIA_WRITE_BUFFER_BYTES`] at
-/// most, and is written next. Every piece queues anew, so that many files share few threads fairly.
+/// What is there is shown to the readers and written at once, however little; what comes meanwhile waits, half of
+/// [`MEDIA_WRITE_BUFFER_BYTES`] at most, and is next. Every piece queues anew, so that many files share few threads fairly.
 pub(super) struct WriteBehind {
     state: Arc<State>,
 }
@@ -32,27 +35,46 @@ struct State {
     /// One waits at most: whoever writes.
     moved: Notify,
     progress: watch::Sender<Progress>,
+    latest: Arc<Latest>,
 }
 
 /// Bytes that wait for the disk. No memory is held while there are none.
 #[derive(Default)]
 struct Waiting {
     bytes: Vec<u8>,
+    /// Where the next piece begins.
+    at: u64,
     writing: bool,
     fault: Option<StoreFault>,
+}
+
+/// A piece that is being written.
+struct Taken {
+    at: u64,
+    bytes: Bytes,
+}
+
+impl Waiting {
+    /// The next piece is this one.
+    fn begin(&mut self, bytes: Bytes) -> Taken {
+        let at = self.at;
+        self.at += to_u64(bytes.len());
+        self.writing = true;
+        Taken { at, bytes }
+    }
 }
 
 impl WriteBehind {
     /// Writes into `file` from `data_at` on.
     pub(super) fn new(shared: Arc<Shared>, file: Arc<File>, data_at: u64) -> Self {
         let progress = watch::Sender::new(Progress::Growing(0));
-        let (waiting, moved) = (Mutex::default(), Notify::new());
-        Self { state: Arc::new(State { shared, file, data_at, waiting, moved, progress }) }
+        let (waiting, moved, latest) = (Mutex::default(), Notify::new(), Arc::default());
+        Self { state: Arc::new(State { shared, file, data_at, waiting, moved, progress, latest }) }
     }
 
     /// For a reader.
-    pub(super) fn follow(&self) -> watch::Receiver<Progress> {
-        self.state.progress.subscribe()
+    pub(super) fn follow(&self) -> Following {
+        Following { progress: self.state.progress.subscribe(), latest: Arc::clone(&self.state.latest) }
     }
 
     /// Takes as many of `bytes` as there is room for, at least one; waits for the room. *Cancel safety:* nothing is taken.
@@ -77,22 +99,26 @@ impl WriteBehind {
     /// Tells the readers how it ended, unless they were told already.
     pub(super) fn end(&self, how: Progress) {
         self.state.tell(how);
+        self.state.latest.clear();
     }
 
     fn take_now(&self, bytes: &[u8]) -> Result<usize, StoreFault> {
-        let taken = {
+        let first = {
             let mut waiting = self.state.waiting.lock();
             if let Some(fault) = waiting.fault {
                 return Err(fault);
             }
-            let taken = bytes.len().min(HALF_BYTES.saturating_sub(waiting.bytes.len()));
-            waiting.bytes.extend_from_slice(bytes.get(..taken).unwrap_or_default());
-            if taken == 0 || std::mem::replace(&mut waiting.writing, true) {
-                return Ok(taken);
+            let room = HALF_BYTES.saturating_sub(waiting.bytes.len());
+            let taken = bytes.get(..bytes.len().min(room)).unwrap_or_default();
+            if taken.is_empty() || waiting.writing {
+                waiting.bytes.extend_from_slice(taken);
+                return Ok(taken.len());
             }
-            taken
+            waiting.begin(Bytes::copy_from_slice(taken))
         };
-        State::write_soon(&self.state);
+        let taken = first.bytes.len();
+        self.state.show(&first);
+        State::write_soon(&self.state, first);
         Ok(taken)
     }
 
@@ -103,43 +129,59 @@ impl WriteBehind {
 }
 
 impl State {
-    /// Writes what waits, off this thread; without a runtime there is no other.
-    fn write_soon(state: &Arc<Self>) {
+    /// Writes `piece` and what comes meanwhile, off this thread; without a runtime there is no other.
+    fn write_soon(state: &Arc<Self>, piece: Taken) {
         match Handle::try_current() {
             Ok(runtime) => {
                 let state = Arc::clone(state);
                 runtime.spawn_blocking(move || {
-                    if state.write_piece() {
-                        Self::write_soon(&state);
+                    if let Some(next) = state.write(&piece) {
+                        Self::write_soon(&state, next);
                     }
                 });
             }
-            Err(_) => while state.write_piece() {},
+            Err(_) => {
+                let mut next = Some(piece);
+                while let Some(piece) = next {
+                    next = state.write(&piece);
+                }
+            }
         }
     }
 
-    /// Writes what waits at this moment; says whether more came meanwhile. *Blocking:* yes.
-    fn write_piece(&self) -> bool {
+    /// Writes a piece, and shows the next one if more came meanwhile. *Blocking:* yes.
+    fn write(&self, piece: &Taken) -> Option<Taken> {
         // Who had to make room goes first.
         self.shared.delete_doomed();
-        let piece = std::mem::take(&mut self.waiting.lock().bytes);
-        self.moved.notify_one();
-        let Progress::Growing(written) = *self.progress.borrow() else { return false };
-        if let Err(error) = self.shared.write(&self.file, &piece, self.data_at + written) {
+        // Its readers were told of the end: nobody wants it.
+        if !matches!(*self.progress.borrow(), Progress::Growing(_)) {
+            return None;
+        }
+        if let Err(error) = self.shared.write(&self.file, &piece.bytes, self.data_at + piece.at) {
             let fault = self.shared.fault(&error);
             self.waiting.lock().fault = Some(fault);
             self.tell(Progress::Cut);
+            self.latest.clear();
             self.moved.notify_one();
-            return false;
+            return None;
         }
-        self.tell(Progress::Growing(written + to_u64(piece.len())));
-        let more = {
+        let next = {
             let mut waiting = self.waiting.lock();
-            waiting.writing = !waiting.bytes.is_empty();
-            waiting.writing
+            waiting.writing = false;
+            let bytes = std::mem::take(&mut waiting.bytes);
+            (!bytes.is_empty()).then(|| waiting.begin(bytes.into()))
         };
+        if let Some(next) = &next {
+            self.show(next);
+        }
         self.moved.notify_one();
-        more
+        next
+    }
+
+    /// Lets readers have a piece, which the disk will have soon. What was before it is on the disk.
+    fn show(&self, piece: &Taken) {
+        self.latest.put(piece.at, piece.bytes.clone());
+        self.tell(Progress::Growing(piece.at + to_u64(piece.bytes.len())));
     }
 
     /// Tells the readers, unless the end was told already.
