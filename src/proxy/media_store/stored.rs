@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io;
+#[cfg(test)]
 use std::time::{Duration, SystemTime};
 
 use tokio::time::Instant;
