@@ -18,6 +18,7 @@ use crate::limits::{
 /// assert!(MediaLimits::new(64, 8, 65, 16).is_err()); // more running than in flight
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::struct_field_names, reason = "they are named after the configuration's keys")]
 pub struct MediaLimits {
     max_in_flight: usize,
     max_per_client: usize,

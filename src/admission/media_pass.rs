@@ -73,7 +73,6 @@ impl MediaPass {
     }
 
     /// What the pass is good for.
-    #[must_use]
     pub fn allowed(&self) -> &RemoteFetchAllowed {
         &self.allowed
     }

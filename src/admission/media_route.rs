@@ -128,8 +128,9 @@ impl<'a> MediaPath<'a> {
             return None;
         }
         let (server, media_id, file_name, rest) = (next()?, next()?, next(), next());
-        let shaped =
-            !server.is_empty() && !media_id.is_empty() && rest.is_none() && !(thumbnail && file_name.is_some());
+        let named = !server.is_empty() && !media_id.is_empty();
+        let ends = rest.is_none() && (file_name.is_none() || !thumbnail);
+        let shaped = named && ends;
         shaped.then_some(Self { generation, thumbnail, server, media_id, file_name })
     }
 }
