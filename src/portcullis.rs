@@ -16,6 +16,7 @@
 mod blocked;
 mod builder;
 mod media;
+mod token;
 
 use std::fmt;
 use std::future::Future;
@@ -25,7 +26,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::AUTHORIZATION;
+use futures_util::future::{Either, FutureExt as _, ready};
 use http::{HeaderMap, Method, Request, Response};
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -33,6 +34,7 @@ use tokio::time::Instant;
 pub use self::builder::{BuildError, MediaStoreConfig, PortcullisBuilder};
 pub use self::media::MediaLookup;
 use self::media::{MediaDesk, MediaMode};
+use self::token::check_token;
 use crate::admission::{
     Admission, Admitted, ClientKey, ClientPath, DestinationRules, DestinationVerdict, Ipv6ClientPrefix, MediaPath,
     OutboundRoute, Refusal, RoomAlias, TrustedProxies,
@@ -380,18 +382,11 @@ impl Portcullis {
         peer: IpAddr,
         request: &Request<Bytes>,
     ) -> impl Future<Output = Option<Response<ResponseBody>>> + Send + use<> {
-        let begun = match self.begin_under(MediaMode::OffPool, local, peer, request) {
-            None => Ahead::Nothing(None),
-            Some(Begun::Answer(answer)) => Ahead::Nothing(Some(Box::new(answer))),
-            Some(Begun::Call(lookup)) => Ahead::Call(self.finish(*lookup)),
-            Some(Begun::Media(lookup)) => Ahead::Media(self.finish_media(*lookup)),
-        };
-        async move {
-            match begun {
-                Ahead::Nothing(answer) => answer.map(|answer| *answer),
-                Ahead::Call(call) => Some(call.await),
-                Ahead::Media(file) => Some(file.await),
-            }
+        match self.begin_under(MediaMode::OffPool, local, peer, request) {
+            None => Either::Left(ready(None)),
+            Some(Begun::Answer(answer)) => Either::Left(ready(Some(answer))),
+            Some(Begun::Call(lookup)) => Either::Right(Either::Left(self.finish(*lookup).map(Some))),
+            Some(Begun::Media(lookup)) => Either::Right(Either::Right(self.finish_media(*lookup).map(Some))),
         }
     }
 
@@ -450,13 +445,6 @@ impl Portcullis {
     }
 }
 
-/// What [`Portcullis::handle`] still has to do.
-enum Ahead<C, M> {
-    Nothing(Option<Box<Response<ResponseBody>>>),
-    Call(C),
-    Media(M),
-}
-
 impl fmt::Debug for Portcullis {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.debug_struct("Portcullis")
@@ -474,18 +462,6 @@ fn read_list_request(local: &dyn LocalView, request: &Request<Bytes>, posted: bo
         return Ok(public_rooms::read_body(request.body())?);
     }
     Ok(public_rooms::read_query(request.uri().query().unwrap_or_default())?)
-}
-
-/// The token of the Authorization header is somebody's. One in the query string is not looked at, nor passed on.
-fn check_token(local: &dyn LocalView, headers: &HeaderMap) -> Result<(), Denied> {
-    let token = bearer_token(headers).ok_or(Denied::MissingToken)?;
-    local.user_of_token(token).map(drop).ok_or(Denied::UnknownToken)
-}
-
-fn bearer_token(headers: &HeaderMap) -> Option<&str> {
-    let (scheme, token) = headers.get(AUTHORIZATION)?.to_str().ok()?.trim().split_once(' ')?;
-    let token = token.trim();
-    (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
 }
 
 #[cfg(test)]

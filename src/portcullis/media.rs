@@ -20,7 +20,8 @@ use bytes::Bytes;
 use http::{Method, Request, Response};
 
 use super::blocked::BlockedServers;
-use super::{Begun, Portcullis, RemoteErrand, RemoteLookup, check_token};
+use super::token::check_token;
+use super::{Begun, Portcullis, RemoteErrand, RemoteLookup};
 use crate::admission::{
     Admission, ClientKey, MediaAdmission, MediaGeneration, MediaPass, MediaRoute, Refusal, RemoteFetchAllowed,
     RemoteFetchPolicy, RouteClass,

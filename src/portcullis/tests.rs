@@ -9,6 +9,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::header::AUTHORIZATION;
 use http::{Request, Response};
 use http_body::Body;
 use serde_json::Value;

@@ -140,3 +140,6 @@ impl Drop for Watch<'_> {
         self.tell(Why { phase: "call", reason });
     }
 }
+
+#[cfg(test)]
+pub(crate) mod lines;

@@ -5,6 +5,7 @@ mod limits;
 mod order;
 mod sharing;
 mod streaming;
+mod told;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

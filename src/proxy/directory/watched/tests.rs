@@ -1,11 +1,8 @@
 //! What an operator reads about a call: one count, and one line if it failed.
 
-use std::io::Write;
-use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
-use tracing_subscriber::fmt::MakeWriter;
 
 use super::*;
 use crate::admission::{Admission, ClientKey, ClientOutboundProxyPolicy, OutboundRoute};
@@ -15,29 +12,7 @@ use crate::proxy::directory::fake::{Does, FakeRemote};
 use crate::proxy::directory::{About, Directory, Question, RemoteDirectory};
 use crate::proxy::local_view::RoomListQuery;
 use crate::proxy::watch::CallCounts;
-use crate::sync::Mutex;
-
-#[derive(Clone, Default)]
-struct Lines(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Lines {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
-impl<'a> MakeWriter<'a> for Lines {
-    type Writer = Self;
-
-    fn make_writer(&'a self) -> Self {
-        self.clone()
-    }
-}
+use crate::proxy::watch::lines::Lines;
 
 /// A remote whose every request ends with one error.
 struct Broken(CallError);
@@ -63,9 +38,7 @@ async fn asked(
     level: tracing::Level,
     patience: Duration,
 ) -> (Vec<Value>, (u64, u64, u64)) {
-    let lines = Lines::default();
-    let log = tracing_subscriber::fmt().json().with_max_level(level).with_writer(lines.clone()).finish();
-    let _logging = tracing::subscriber::set_default(log);
+    let (lines, _logging) = Lines::of_this_thread(level);
     let door = Admission::new("us.example".parse().unwrap(), ClientOutboundProxyPolicy::for_pool(8));
     let uri = "/_matrix/client/v3/publicRooms?server=THEM.example".parse().unwrap();
     let route = OutboundRoute::classify(&http::Method::GET, &uri).unwrap().unwrap();
@@ -73,9 +46,8 @@ async fn asked(
     let pass = door.admit(&ClientKey::shared(), route).unwrap();
     let directory = Directory::new(remote);
     let _ = tokio::time::timeout(patience, directory.look_up(pass, question)).await;
-    let text = String::from_utf8(lines.0.lock().clone()).unwrap();
     let CallCounts { answered, timed_out, failed } = directory.calls();
-    (text.lines().map(|line| serde_json::from_str(line).unwrap()).collect(), (answered, timed_out, failed))
+    (lines.read(), (answered, timed_out, failed))
 }
 
 const LONG: Duration = Duration::from_secs(60);
