@@ -17,6 +17,8 @@ mod discovery;
 mod ssrf;
 #[path = "cases/ssrf_file.rs"]
 mod ssrf_file;
+#[path = "cases/ssrf_media.rs"]
+mod ssrf_media;
 #[path = "cases/traps.rs"]
 mod traps;
 #[path = "cases/well_known.rs"]
@@ -62,7 +64,7 @@ fn trials() -> Vec<Trial> {
     for case in discovery::cases() {
         trials.push(trial(case.id.clone(), move || case.run()));
     }
-    for case in ssrf::cases_to_run() {
+    for case in ssrf::cases() {
         trials.push(trial(case.id.clone(), move || case.run()));
     }
     for (name, run) in ssrf::TESTS.iter().chain(traps::TESTS).chain(bug_reports::TESTS) {

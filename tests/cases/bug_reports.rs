@@ -12,11 +12,13 @@ use tokio::time::Instant;
 
 use crate::world::dns::Zone;
 use crate::world::fakes::WELL_KNOWN;
+use crate::world::media::{MULTIPART, SentFile};
 use crate::world::reply::{Pace, Reply};
-use crate::world::us::{Settings, Us};
+use crate::world::us::{Settings, TOKEN, Us};
 use crate::world::{Plan, World};
 
 pub(crate) const TESTS: &[(&str, fn())] = &[
+    ("br50_a_server_that_drops_well_known_requests_costs_its_share_once", br50),
     ("br59_after_the_deadline_nothing_more_is_sent", br59),
     ("br65_five_redirect_codes_are_followed_and_the_other_three_are_not", br65),
     ("br68_a_well_known_in_pieces_is_read_to_its_end", br68),
@@ -76,6 +78,35 @@ fn arrived(plan: Plan) -> SocketAddr {
     us.assert_at_rest();
     world.assert_at_rest();
     request.at
+}
+
+fn br50() {
+    let deadline = Duration::from_secs(9);
+    let mut plan = plan(&[]);
+    plan.black_holes.push(place("44.128.10.1:443"));
+    let file = SentFile::png(b"a picture");
+    plan.site.federation(Reply::new(200, file.envelope()).header("content-type", MULTIPART));
+    let mut world = World::start(plan);
+    let us = within(deadline);
+    let token = format!("Bearer {TOKEN}");
+    let mut fetch = |media_id: &str| {
+        world.wire.clear();
+        let began = Instant::now();
+        let path = format!("/_matrix/client/v1/media/download/alpha.example/{media_id}");
+        let answer = world.run(us.get(&path, &[("authorization", &token)]));
+        assert_eq!((answer.status, answer.text.as_str()), (200, "a picture"));
+        world.run(us.files_at_rest());
+        (began.elapsed(), world.dialled())
+    };
+    let (took, dialled) = fetch("first");
+    assert_eq!(dialled, [place("44.128.10.1:443"), place("44.128.10.1:8448")]);
+    assert!(took < deadline / 3 + Duration::from_secs(1), "{took:?}");
+    // That nobody gives the well-known file is remembered: the next file does not wait for it.
+    let (took, dialled) = fetch("second");
+    assert_eq!(dialled, [place("44.128.10.1:8448")]);
+    assert!(took < Duration::from_secs(1), "{took:?}");
+    us.assert_at_rest();
+    world.assert_at_rest();
 }
 
 fn br59() {

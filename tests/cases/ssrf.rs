@@ -10,6 +10,7 @@ use portcullis::outbound::{AddressPolicy, DiscoveryError};
 use portcullis::{Host, ServerName};
 
 use crate::ssrf_file::{Case, Hop, Input, Rules, Verdict};
+use crate::ssrf_media::token_for;
 use crate::world::dns::Zone;
 use crate::world::fakes::SeenRequest;
 use crate::world::namespace::{self, ONLY_IN_HOSTS, SEARCH_DOMAIN};
@@ -17,62 +18,20 @@ use crate::world::reply::Reply;
 use crate::world::us::{Answer, OWN_NAME, Settings, Us};
 use crate::world::{Plan, World, can_be_served, reached_by, x_matrix};
 
-pub(crate) const TESTS: &[(&str, fn())] = &[(
-    "the_only_cases_set_aside_are_the_31_of_the_media_routes",
-    the_only_cases_set_aside_are_the_31_of_the_media_routes,
-)];
+pub(crate) const TESTS: &[(&str, fn())] =
+    &[("the_files_hold_103_and_204_cases_and_none_is_left_out", none_is_left_out)];
 
-/// The cases that need media routes: they run with those.
-const SET_ASIDE: [&str; 31] = [
-    "ssrf-credential-01",
-    "ssrf-credential-05",
-    "ssrf-dns-rebind-07",
-    "ssrf-entry-point-04",
-    "ssrf-entry-point-05",
-    "ssrf-entry-point-06",
-    "ssrf-entry-point-08",
-    "ssrf-media-location-01",
-    "ssrf-media-location-02",
-    "ssrf-media-location-05",
-    "ssrf-media-location-06",
-    "ssrf-media-location-09",
-    "ssrf-media-location-10",
-    "ssrf-media-location-11",
-    "ssrf-media-location-12",
-    "ssrf-media-location-13",
-    "ssrf-media-location-15",
-    "ssrf-media-location-16",
-    "ssrf-media-location-18",
-    "ssrf-media-location-21",
-    "ssrf-media-location-23",
-    "ssrf-media-location-24",
-    "ssrf-media-location-25",
-    "ssrf-media-location-26",
-    "ssrf-media-location-28",
-    "ssrf-media-location-30",
-    "ssrf-redirect-18",
-    "ssrf-redirect-19",
-    "ssrf-redirect-20",
-    "ssrf-syntax-26",
-    "ssrf-syntax-27",
-];
-
-fn cases() -> Vec<Case> {
+pub(crate) fn cases() -> Vec<Case> {
     serde_json::from_str(include_str!("ssrf.json")).unwrap()
 }
 
-pub(crate) fn cases_to_run() -> Vec<Case> {
-    cases().into_iter().filter(|case| !SET_ASIDE.contains(&case.id.as_str())).collect()
-}
-
-fn the_only_cases_set_aside_are_the_31_of_the_media_routes() {
-    let cases = cases();
-    let needs_media = |case: &&Case| {
-        case.input.media_request.is_some() || case.input.request.as_ref().is_some_and(|line| line.contains("/media/"))
-    };
-    let found: BTreeSet<_> = cases.iter().filter(needs_media).map(|case| case.id.as_str()).collect();
-    assert_eq!(found, BTreeSet::from(SET_ASIDE));
-    assert_eq!((crate::discovery::cases().len(), cases.len(), cases_to_run().len()), (103, 204, 173));
+fn none_is_left_out() {
+    let (discovery, ssrf) = (crate::discovery::cases(), cases());
+    assert_eq!((discovery.len(), ssrf.len()), (103, 204));
+    let ids: BTreeSet<_> = discovery.iter().map(|case| &case.id).chain(ssrf.iter().map(|case| &case.id)).collect();
+    let trials: Vec<_> = crate::trials().iter().map(|trial| trial.name().to_owned()).collect();
+    assert_eq!(ids.len(), 307);
+    assert_eq!(trials.iter().filter(|name| ids.contains(name)).count(), 307);
 }
 
 impl Case {
@@ -104,19 +63,28 @@ impl Case {
             Verdict::Refuse => self.assert_refused(&answer, &mut world, &us),
             Verdict::Allow => self.assert_allowed(&answer, &mut world, &us),
         }
+        if self.is_of_media() {
+            self.assert_files(&answer, &mut world, &us);
+        }
+        world.run(us.files_at_rest());
         us.assert_at_rest();
         world.assert_at_rest();
     }
 
-    fn plan(&self) -> Plan {
-        let input = &self.input;
-        let mut zone = Zone::of(&input.dns);
-        for (key, values) in &input.dns_sequence {
+    pub(crate) fn zone(&self) -> Zone {
+        let mut zone = Zone::of(&self.input.dns);
+        for (key, values) in &self.input.dns_sequence {
             zone.insert_sequence(key, values);
         }
-        if let Some(ttl) = input.ttl {
+        if let Some(ttl) = self.input.ttl {
             zone.set_ttl(ttl);
         }
+        zone
+    }
+
+    fn plan(&self) -> Plan {
+        let input = &self.input;
+        let zone = self.zone();
         let mut plan = Plan::default();
         let named = input.forbidden.iter().chain(&input.must_dial).chain(&input.must_dial_first).chain(&input.may_dial);
         let named: Vec<_> =
@@ -140,12 +108,9 @@ impl Case {
             plan.site.page(&hop.from, reply);
         }
         if let Some(remote) = &input.remote_reply {
-            let mut reply = Reply::new(remote.status, remote.body.as_str());
-            for (name, value) in &remote.headers {
-                reply = reply.header(name, value);
-            }
-            plan.site.federation(reply);
+            plan.site.federation(remote.reply());
         }
+        self.put_files(&mut plan);
         plan.zone = zone;
         plan
     }
@@ -161,28 +126,33 @@ impl Case {
     }
 
     /// The client's request. Each round asks a little differently: an equal question would be answered from memory.
-    async fn ask(&self, round: u32, us: &Us) -> Answer {
-        let headers: Vec<_> =
+    pub(crate) async fn ask(&self, round: u32, us: &Us) -> Answer {
+        let line = self.line(round);
+        let mut headers: Vec<_> =
             self.input.client_headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-        let list_of = |name: &str| {
-            let encoded = utf8_percent_encode(name, NON_ALPHANUMERIC);
+        let token = token_for(&line);
+        headers.extend(token.as_ref().map(|(name, value)| (*name, value.as_str())));
+        us.get(&line, &headers).await
+    }
+
+    fn line(&self, round: u32) -> String {
+        if let Some(path) = self.media_path(round) {
+            return path;
+        }
+        let list = || {
+            let encoded = utf8_percent_encode(self.input.server_name.as_deref().unwrap(), NON_ALPHANUMERIC);
             format!("/_matrix/client/v3/publicRooms?server={encoded}&limit={}", round + 10)
         };
-        let line = match self.input.request.as_deref() {
-            None => list_of(self.input.server_name.as_deref().unwrap()),
-            Some(line) => {
-                let target = line.strip_prefix("GET ").unwrap();
-                match target.strip_prefix("/_matrix/federation/v1/") {
-                    None => target.to_owned(),
-                    Some("publicRooms") => list_of(self.input.server_name.as_deref().unwrap()),
-                    Some(query) => {
-                        let alias = query.strip_prefix("query/directory?room_alias=").unwrap();
-                        format!("/_matrix/client/v3/directory/room/{alias}")
-                    }
-                }
+        let Some(line) = self.input.request.as_deref() else { return list() };
+        let target = line.strip_prefix("GET ").unwrap();
+        match target.strip_prefix("/_matrix/federation/v1/") {
+            None => target.to_owned(),
+            Some("publicRooms") => list(),
+            Some(query) => {
+                let alias = query.strip_prefix("query/directory?room_alias=").unwrap();
+                format!("/_matrix/client/v3/directory/room/{alias}")
             }
-        };
-        us.get(&line, &headers).await
+        }
     }
 
     /// What holds for every case.
@@ -203,7 +173,9 @@ impl Case {
             assert!(asked.iter().all(|asked| format!("{} {}", asked.name, asked.kind) != *question), "{asked:?}");
         }
         if let Some(first) = input.must_dial_first {
-            assert_eq!(dialled.first(), Some(&first));
+            // Of those that the other server decides: where a file is said to be comes after the server itself.
+            let asked_at = if input.media_reply.is_some() { self.asked_at() } else { Vec::new() };
+            assert_eq!(dialled.iter().find(|place| !asked_at.contains(place)), Some(&first));
         }
         for (place, most) in &input.max_requests_to {
             // One would be tolerable; ours is the simplest cure.
@@ -230,6 +202,9 @@ impl Case {
         let input = &self.input;
         let mut harmless: Vec<_> =
             input.may_dial.iter().chain(&input.may_fall_back_to).chain(&input.must_dial_first).copied().collect();
+        if self.is_of_media() {
+            harmless.extend(self.asked_at());
+        }
         harmless.extend(input.hops.iter().flat_map(Hop::places_in(&Zone::of(&input.dns))));
         let dialled = world.dialled();
         // A name whose only address is dead may be tried.
@@ -257,13 +232,14 @@ impl Case {
 
     fn status_of_refusal(&self) -> u16 {
         let no_server_name = |name: &String| name.parse::<ServerName>().is_err();
+        let asked = self.input.media_request.as_ref().map(|asked| &asked.server_name);
         match self.id.as_str() {
             // Our own list.
             "ssrf-operator-11" => 200,
-            // A repeated parameter, and a fragment mark in a name.
-            "ssrf-entry-point-09" | "ssrf-entry-point-11" => 400,
+            // A repeated parameter, a fragment mark in a name, and a media id that leaves its folder.
+            "ssrf-entry-point-09" | "ssrf-entry-point-11" | "ssrf-syntax-27" => 400,
             _ if self.falls_back() => 200,
-            _ if self.input.server_name.as_ref().is_some_and(no_server_name) => 400,
+            _ if self.input.server_name.as_ref().or(asked).is_some_and(no_server_name) => 400,
             _ => 502,
         }
     }
@@ -276,6 +252,9 @@ impl Case {
         assert!(dialled.iter().any(|place| wanted.contains(place)), "{dialled:?}");
         let arrived = federation(world);
         let [request] = arrived.as_slice() else { panic!("{arrived:?}") };
+        if self.is_of_media() {
+            return;
+        }
         assert!(wanted.contains(&request.at), "{}", request.at);
         x_matrix::verified(request, us.verify_key());
         let query = request.target.split_once('?').map_or("", |(_, query)| query);

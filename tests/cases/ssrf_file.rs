@@ -71,17 +71,17 @@ pub(crate) struct Input {
     pub(crate) remote_sees_query: BTreeMap<String, String>,
 
     // Of the media routes.
-    pub(crate) media_request: Option<Value>,
-    #[serde(rename = "media_reply")]
-    _media_reply: Option<Value>,
-    #[serde(rename = "legacy_reply")]
-    _legacy_reply: Option<Value>,
-    #[serde(rename = "cdn_reply")]
-    _cdn_reply: Option<Value>,
-    #[serde(rename = "max_requests_to_remote")]
-    _max_requests_to_remote: Option<usize>,
-    #[serde(rename = "must_not_send")]
-    _must_not_send: Option<Value>,
+    /// The file a client asks for.
+    pub(crate) media_request: Option<MediaRequest>,
+    /// What its server answers.
+    pub(crate) media_reply: Option<MediaReply>,
+    /// What its server answers at the older endpoint.
+    pub(crate) legacy_reply: Option<RemoteReply>,
+    /// What the URL of the `Location` answers.
+    pub(crate) cdn_reply: Option<RemoteReply>,
+    pub(crate) max_requests_to_remote: Option<usize>,
+    /// Beginnings of paths, and the headers that nothing sent there has.
+    pub(crate) must_not_send: BTreeMap<String, Vec<String>>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -109,4 +109,31 @@ pub(crate) struct RemoteReply {
     pub(crate) headers: BTreeMap<String, String>,
     #[serde(default)]
     pub(crate) body: String,
+}
+
+/// A file, as it stands in a client's request.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub(crate) struct MediaRequest {
+    pub(crate) server_name: String,
+    pub(crate) media_id: String,
+}
+
+/// An answer in two parts; the second one says where the file is.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct MediaReply {
+    #[serde(default = "ok")]
+    pub(crate) status: u16,
+    #[serde(default = "yes")]
+    pub(crate) multipart: bool,
+    pub(crate) location: String,
+}
+
+fn ok() -> u16 {
+    200
+}
+
+fn yes() -> bool {
+    true
 }

@@ -8,6 +8,8 @@ pub(crate) struct SentFile<'a> {
 }
 
 const BOUNDARY: &str = "0123456789abcdef";
+/// The `Content-Type` of the envelope.
+pub(crate) const MULTIPART: &str = "multipart/mixed; boundary=0123456789abcdef";
 
 impl<'a> SentFile<'a> {
     pub(crate) fn png(bytes: &'a [u8]) -> Self {
@@ -36,7 +38,7 @@ pub(crate) fn answer_head(length: usize) -> Vec<u8> {
 
 /// The head of a multipart answer with one header line more.
 pub(crate) fn multipart_head(line: &str) -> Vec<u8> {
-    format!("HTTP/1.1 200 OK\r\nContent-Type: multipart/mixed; boundary={BOUNDARY}\r\n{line}\r\n\r\n").into()
+    format!("HTTP/1.1 200 OK\r\nContent-Type: {MULTIPART}\r\n{line}\r\n\r\n").into()
 }
 
 /// The bytes as HTTP chunks of at most `size`, with the last one.

@@ -29,6 +29,7 @@ struct Certificate {
 }
 
 const FEDERATION: &str = "/_matrix/federation/";
+const LEGACY_MEDIA: &str = "/_matrix/media/";
 pub(crate) const WELL_KNOWN: &str = "/.well-known/matrix/server";
 
 /// A request as it came over the wire.
@@ -70,6 +71,8 @@ impl SeenRequest {
 pub(crate) struct Site {
     pages: HashMap<(String, String), Reply>,
     federation: Option<Reply>,
+    legacy: Option<Reply>,
+    elsewhere: Option<Reply>,
     /// Redirects to ever new places below this URL.
     endless: Option<String>,
     /// Certificates other than for the name that is asked for.
@@ -93,6 +96,16 @@ impl Site {
     /// The answer to every federation request, instead of an empty room list or an alias.
     pub(crate) fn federation(&mut self, reply: Reply) {
         self.federation = Some(reply);
+    }
+
+    /// The answer to every request to the older media endpoints.
+    pub(crate) fn legacy(&mut self, reply: Reply) {
+        self.legacy = Some(reply);
+    }
+
+    /// What there is wherever else a request leads, but for well-known files.
+    pub(crate) fn elsewhere(&mut self, reply: Reply) {
+        self.elsewhere = Some(reply);
     }
 
     pub(crate) fn endless_redirects(&mut self, from: &str) {
@@ -129,7 +142,12 @@ impl Site {
             return Reply::redirect(302, &format!("{from}/hop-{next}"));
         }
         if !request.is_federation() {
-            return Reply::new(404, "not here");
+            let reply = match request.target.as_str() {
+                WELL_KNOWN => None,
+                target if target.starts_with(LEGACY_MEDIA) => self.legacy.clone(),
+                _ => self.elsewhere.clone(),
+            };
+            return reply.unwrap_or_else(|| Reply::new(404, "not here"));
         }
         let healthy = || {
             let alias = request.target.contains("/query/directory");

@@ -13,6 +13,9 @@
 
 pub(crate) mod dns;
 pub(crate) mod fakes;
+#[expect(dead_code, reason = "the cases send files in one shape only")]
+#[path = "../support/media.rs"]
+pub(crate) mod media;
 pub(crate) mod namespace;
 #[path = "../support/private_ca.rs"]
 mod private_ca;

@@ -5,23 +5,28 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderValue, Request};
+use http::{HeaderMap, HeaderValue, Request};
 use http_body_util::BodyExt as _;
 use portcullis::outbound::{
     AddressPolicy, CallError, Destination, Discovery, DiscoveryError, Ed25519Signer, Endpoint, FederationClient,
     HickoryResolver, HttpsTransport, RemoteReply, RoomListParameters, TlsRoots, Transport,
 };
 use portcullis::{
-    AliasAnswer, ClientKey, InvalidPageToken, LocalView, OutboundDeadline, OutboundRoute, Portcullis, RoomAlias,
-    RoomListPage, RoomListQuery, ServerName, limits,
+    AliasAnswer, ClientKey, InvalidPageToken, LocalView, MediaStoreConfig, OutboundDeadline, OutboundRoute, Portcullis,
+    RemoteFetchPolicy, RoomAlias, RoomListPage, RoomListQuery, ServerName, limits,
 };
 use serde_json::Value;
+use tempfile::TempDir;
 use tokio::time::Instant;
 
+use super::PATIENCE;
 use super::fakes::TRUSTED;
 
 /// Our own name in every case that does not say otherwise.
 pub(crate) const OWN_NAME: &str = "hs.self.example";
+
+/// The token of our only user.
+pub(crate) const TOKEN: &str = "tok-of-our-user";
 
 const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::new(198, 51, 100, 7));
 const POOL: usize = 16;
@@ -32,6 +37,7 @@ pub(crate) struct Us {
     client: FederationClient,
     verify_key: String,
     deadline: Duration,
+    _stored: TempDir,
 }
 
 /// What an operator may change.
@@ -45,6 +51,7 @@ pub(crate) struct Settings {
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
+    pub(crate) headers: HeaderMap,
     pub(crate) text: String,
 }
 
@@ -66,12 +73,17 @@ impl Us {
         let signer = Ed25519Signer::generate(own_name.clone());
         let verify_key = signer.verify_key();
         let client = FederationClient::new(Arc::new(signer), discovery.clone(), transport);
-        let mut builder = Portcullis::builder(own_name, POOL).federation_client(client.clone());
+        let stored = tempfile::tempdir().unwrap();
+        let mut builder = Portcullis::builder(own_name, POOL)
+            .federation_client(client.clone())
+            .remote_fetch(RemoteFetchPolicy { remote_fetch_enabled: true })
+            .media_store(MediaStoreConfig::in_dir(stored.path().join("store")))
+            .legacy_media(true);
         if let Some(limit) = settings.remote_timeout {
             builder = builder.remote_timeout(limit);
         }
         let deadline = settings.remote_timeout.unwrap_or(limits::DIRECTORY_DEADLINE).min(limits::DIRECTORY_DEADLINE);
-        Self { portcullis: builder.build().unwrap(), discovery, client, verify_key, deadline }
+        Self { portcullis: builder.build().unwrap(), discovery, client, verify_key, deadline, _stored: stored }
     }
 
     /// Our public key, in unpadded base64.
@@ -104,9 +116,28 @@ impl Us {
         }
         let request = request.body(Bytes::new()).unwrap();
         let response = self.portcullis.handle(&Home, client, &request).await.unwrap();
-        let status = response.status().as_u16();
-        let body = response.into_body().collect().await.unwrap().to_bytes();
-        Answer { status, text: String::from_utf8(body.to_vec()).unwrap() }
+        let (head, body) = response.into_parts();
+        let body = body.collect().await.unwrap().to_bytes();
+        Answer { status: head.status.as_u16(), headers: head.headers, text: String::from_utf8(body.to_vec()).unwrap() }
+    }
+
+    /// Waits until no file is fetched any more.
+    ///
+    /// # Panics
+    /// If one still is, or is left unfinished in the store.
+    pub(crate) async fn files_at_rest(&self) {
+        let held = || {
+            let status = self.portcullis.status();
+            let unfinished = status.media.store.unwrap().unfinished;
+            (status.budgets.media.in_flight, status.media.running + status.media.waiting, unfinished)
+        };
+        let resting = async {
+            while held() != (0, 0, 0) {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        let rested = tokio::time::timeout(PATIENCE, resting).await;
+        assert!(rested.is_ok(), "slots, fetches, unfinished files: {:?}", held());
     }
 
     /// *Panics* if a slot is held, or a client still known.
@@ -116,12 +147,12 @@ impl Us {
     }
 }
 
-/// A homeserver without users, rooms and aliases.
+/// A homeserver with one user, and without rooms, aliases and files.
 struct Home;
 
 impl LocalView for Home {
-    fn user_of_token(&self, _: &str) -> Option<String> {
-        None
+    fn user_of_token(&self, token: &str) -> Option<String> {
+        (token == TOKEN).then(|| format!("@user:{OWN_NAME}"))
     }
 
     fn room_alias(&self, _: &RoomAlias) -> Option<AliasAnswer> {
