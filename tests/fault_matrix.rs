@@ -5,9 +5,9 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Barrier};
 
-use fault_matrix::cell;
-use fault_matrix::route::ROUTES;
+use fault_matrix::route::{FILE_ROUTES, ROUTES};
 use fault_matrix::table::MATRIX;
+use fault_matrix::{cell, file_cell, file_table};
 use loopback::{OWN_ROOM, POOL, World, ask, ask_from_a_thread, assert_at_rest, client, get};
 use parking_lot::Mutex;
 use portcullis::limits;
@@ -24,6 +24,9 @@ mod support;
 #[cfg(test)]
 mod fault_matrix {
     pub(crate) mod cell;
+    pub(crate) mod file_cell;
+    pub(crate) mod file_stage;
+    pub(crate) mod file_table;
     pub(crate) mod route;
     pub(crate) mod stage;
     pub(crate) mod table;
@@ -79,6 +82,44 @@ async fn every_cell() {
     for ((column, status), mut texts) in told {
         texts.dedup();
         assert_eq!(texts.len(), 1, "{:?} {status}: the text tells faults apart: {texts:?}", ROUTES[column]);
+    }
+}
+
+#[test]
+fn every_fault_of_every_file_is_an_answer_in_time_or_a_cut_one_and_gives_everything_back() {
+    alone(every_cell_of_files());
+}
+
+async fn every_cell_of_files() {
+    let ca = Arc::new(PrivateCa::new());
+    let places = Arc::new(Semaphore::new(AT_ONCE));
+    let mut cells = JoinSet::new();
+    let mut names = BTreeMap::new();
+    for (stage, files) in file_table::rows() {
+        for (column, route) in FILE_ROUTES.into_iter().enumerate() {
+            let (ca, places) = (Arc::clone(&ca), Arc::clone(&places));
+            let cell = cells.spawn(async move {
+                let _place = places.acquire().await.unwrap();
+                file_cell::run(stage, files, column, ca).await
+            });
+            names.insert(cell.id(), format!("{stage:?} × {route:?}"));
+        }
+    }
+    assert_eq!(names.len(), file_table::rows().count() * FILE_ROUTES.len());
+
+    let mut told: BTreeMap<(u16, String), Vec<String>> = BTreeMap::new();
+    let mut failed = Vec::new();
+    while let Some(ended) = cells.join_next_with_id().await {
+        match ended {
+            Ok((_, Some(answer))) => told.entry((answer.status, answer.errcode())).or_default().push(answer.text),
+            Ok((_, None)) => {}
+            Err(error) => failed.push(format!("{}: {}", names[&error.id()], reason(error))),
+        }
+    }
+    assert!(failed.is_empty(), "{} cells failed: {failed:#?}", failed.len());
+    for (outcome, mut texts) in told {
+        texts.dedup();
+        assert_eq!(texts.len(), 1, "{outcome:?}: the text tells faults apart: {texts:?}");
     }
 }
 

@@ -13,10 +13,10 @@ use crate::loopback::{ClientAnswer, World, ask_from_a_thread, assert_at_rest, cl
 use crate::support::{PrivateCa, TlsPeer, descriptors, until};
 
 /// Where time is to end the call. Long enough that connecting, with a third of it, succeeds on a busy machine.
-const SHORT: Duration = Duration::from_secs(3);
+pub(crate) const SHORT: Duration = Duration::from_secs(3);
 
 /// What must not be told: where the peer is, how far the call got, and who says so.
-const NEVER_TOLD: &[&str] = &[
+pub(crate) const NEVER_TOLD: &[&str] = &[
     PEER_WORD,
     "127.",
     "10.0.",
@@ -55,6 +55,13 @@ const NEVER_TOLD: &[&str] = &[
 pub(crate) struct Told {
     pub(crate) status: u16,
     pub(crate) text: String,
+}
+
+impl Told {
+    pub(crate) fn errcode(&self) -> String {
+        let content: serde_json::Value = serde_json::from_str(&self.text).unwrap();
+        content["errcode"].as_str().unwrap().to_owned()
+    }
 }
 
 /// Runs the cell of `row` and the route at `column`.

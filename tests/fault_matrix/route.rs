@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use http::Request;
 
+use crate::loopback::media::{download, thumbnail};
 use crate::loopback::{get, post};
 
 /// A request of a client for another server's data.
@@ -25,6 +26,24 @@ impl Route {
             Self::List => get(&list),
             Self::FilteredList => post(&list, r#"{"filter":{"generic_search_term":"a"}}"#),
             Self::Alias => get(&format!("/_matrix/client/v3/directory/room/%23a:{server}")),
+        }
+    }
+}
+
+/// A request of a client for a file of another server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FileRoute {
+    Download,
+    Thumbnail,
+}
+
+pub(crate) const FILE_ROUTES: [FileRoute; 2] = [FileRoute::Download, FileRoute::Thumbnail];
+
+impl FileRoute {
+    pub(crate) fn path(self, server: &str) -> String {
+        match self {
+            Self::Download => download(server, "a"),
+            Self::Thumbnail => thumbnail(server, "a"),
         }
     }
 }

@@ -5,16 +5,18 @@ use std::time::Duration;
 
 use hickory_resolver::proto::op::ResponseCode;
 
+use super::file_stage::{FILE, FileStage};
 use crate::loopback::World;
+use crate::support::media::MULTIPART;
 use crate::support::{
-    Behaviour, BlackHole, PrivateCa, Says, SeenRequest, TlsPeer, json_answer, tls_peer::refusing_address,
+    Behaviour, BlackHole, PrivateCa, Says, SeenRequest, SentFile, TlsPeer, json_answer, tls_peer::refusing_address,
 };
 
 /// In every text a peer of this matrix says, and never in an answer of ours.
 pub(crate) const PEER_WORD: &str = "peerword";
 
-const NAME: &str = "stage.example";
-const DRIP: Duration = Duration::from_millis(10);
+pub(crate) const NAME: &str = "stage.example";
+pub(crate) const DRIP: Duration = Duration::from_millis(10);
 
 /// The one thing that goes wrong.
 #[derive(Clone, Copy, Debug)]
@@ -69,6 +71,8 @@ pub(crate) enum Stage {
     Errcode(u16, &'static str),
     RedirectElsewhere(u16),
     RedirectLoop,
+    /// Goes wrong with files alone.
+    File(FileStage),
 }
 
 /// A stage set up: whom to ask, and who takes part.
@@ -82,15 +86,17 @@ pub(crate) struct Scene {
     pub(crate) peer: Option<TlsPeer>,
     /// Must not be dialled.
     pub(crate) bystander: Option<TlsPeer>,
-    _black_hole: Option<BlackHole>,
+    /// Where a file is said to be; is asked once.
+    pub(crate) second: Option<TlsPeer>,
+    pub(crate) _black_hole: Option<BlackHole>,
 }
 
 impl Scene {
     fn without_peer(server: String, port: u16) -> Self {
-        Self { server, port, dns: None, peer: None, bystander: None, _black_hole: None }
+        Self { server, port, dns: None, peer: None, bystander: None, second: None, _black_hole: None }
     }
 
-    fn of((peer, server): (TlsPeer, String)) -> Self {
+    pub(crate) fn of((peer, server): (TlsPeer, String)) -> Self {
         Self { peer: Some(peer), ..Self::without_peer(server, 0) }.with_port_of_peer()
     }
 
@@ -137,6 +143,7 @@ impl Stage {
                 let peer = world.peer(NAME, Behaviour::answers(move |_| redirect.clone())).await;
                 Scene { bystander: Some(bystander), ..Scene::of(peer) }
             }
+            Self::File(stage) => stage.set_up(world).await,
             _ => Scene::of(world.peer(NAME, self.behaviour()).await),
         }
     }
@@ -245,22 +252,27 @@ fn good_answer(request: &SeenRequest) -> Vec<u8> {
 }
 
 fn answer_as(status: u16, request: &SeenRequest) -> Vec<u8> {
+    if request.target().starts_with("/_matrix/federation/v1/media/") {
+        let file = SentFile::png(FILE).envelope();
+        let head = format!("HTTP/1.1 {status} peerword\r\nX-Peer: peerword\r\nContent-Type: {MULTIPART}\r\n");
+        return [format!("{head}Content-Length: {}\r\n\r\n", file.len()).into_bytes(), file].concat();
+    }
     let list = request.target().starts_with("/_matrix/federation/v1/publicRooms");
     let alias = r#"{"room_id":"!r:stage.example","servers":["stage.example"]}"#;
     json_answer(status, if list { r#"{"chunk":[]}"# } else { alias })
 }
 
 /// The request's own URL.
-fn here(request: &SeenRequest) -> String {
+pub(crate) fn here(request: &SeenRequest) -> String {
     format!("https://{}{}", request.only("host"), request.target())
 }
 
-fn redirect(status: u16, location: &str) -> Vec<u8> {
+pub(crate) fn redirect(status: u16, location: &str) -> Vec<u8> {
     format!("HTTP/1.1 {status} peerword\r\nLocation: {location}\r\nContent-Length: 0\r\n\r\n").into()
 }
 
 /// As a server that has much to tell in its head.
-fn with_body(status: u16, content_type: &str, body: &str) -> Vec<u8> {
+pub(crate) fn with_body(status: u16, content_type: &str, body: &str) -> Vec<u8> {
     let length = body.len();
     format!(
         "HTTP/1.1 {status} peerword\r\nServer: peerword\r\nRetry-After: 77\r\nSet-Cookie: peerword=1\r\nX-Peer: peerword\r\n\

@@ -2,6 +2,7 @@
 
 use hickory_resolver::proto::op::ResponseCode;
 
+use super::file_table::{Ending, Files, NO_FILE, NO_THUMBNAIL, NOT_YET};
 use super::route::ROUTES;
 use super::stage::Stage;
 
@@ -14,27 +15,41 @@ pub(crate) struct Row {
     pub(crate) answers: [Answer; ROUTES.len()],
     /// Requests that reach the peer, by route.
     pub(crate) requests: [usize; ROUTES.len()],
+    pub(crate) files: Files,
+}
+
+impl Row {
+    /// With files it is otherwise.
+    const fn files(self, answer: Answer, requests: usize) -> Self {
+        Self { files: Files::same(Ending::of(answer), requests), ..self }
+    }
+
+    /// With files it is otherwise, and with thumbnails otherwise again.
+    const fn thumbnails(self, answer: Answer) -> Self {
+        let [download, _] = self.files.endings;
+        Self { files: Files { endings: [download, Ending::of(answer)], ..self.files }, ..self }
+    }
 }
 
 const OK: Answer = (200, "");
-const TIMED_OUT: Answer = (504, "M_UNKNOWN");
-const FAILED: Answer = (502, "M_UNKNOWN");
+pub(crate) const TIMED_OUT: Answer = (504, "M_UNKNOWN");
+pub(crate) const FAILED: Answer = (502, "M_UNKNOWN");
 const FORBIDDEN: Answer = (403, "M_FORBIDDEN");
 const NO_ALIAS: Answer = (404, "M_NOT_FOUND");
 
 /// Ends before a request is sent.
 const fn unsent(stage: Stage, answer: Answer) -> Row {
-    Row { stage, answers: [answer; 3], requests: [0; 3] }
+    Row { stage, answers: [answer; 3], requests: [0; 3], files: Files::same(Ending::of(answer), 0) }
 }
 
 /// Ends after one request, whatever the route.
 const fn asked(stage: Stage, answer: Answer) -> Row {
-    Row { stage, answers: [answer; 3], requests: [1; 3] }
+    Row { stage, answers: [answer; 3], requests: [1; 3], files: Files::same(Ending::of(answer), 1) }
 }
 
-/// Differs by route: list, filtered list, alias.
+/// Differs by route: list, filtered list, alias. With files it fails.
 const fn row(stage: Stage, answers: [Answer; 3], requests: [usize; 3]) -> Row {
-    Row { stage, answers, requests }
+    Row { stage, answers, requests, files: Files::same(Ending::of(FAILED), 1) }
 }
 
 /// The filtered list falls back to GET.
@@ -71,8 +86,9 @@ pub(crate) const MATRIX: &[Row] = &[
     asked(Stage::HeaderFlood, FAILED),
     asked(Stage::InterimDrip, TIMED_OUT),
     asked(Stage::InterimFlood, TIMED_OUT),
-    asked(Stage::BodyDrip, TIMED_OUT),
-    asked(Stage::BodyStalls, TIMED_OUT),
+    // What is no envelope is not read.
+    asked(Stage::BodyDrip, TIMED_OUT).files(FAILED, 1),
+    asked(Stage::BodyStalls, TIMED_OUT).files(FAILED, 1),
     asked(Stage::BodyFlood, FAILED),
     asked(Stage::ExtensionFlood, FAILED),
     asked(Stage::TrailerFlood, FAILED),
@@ -103,16 +119,16 @@ pub(crate) const MATRIX: &[Row] = &[
     asked(Stage::RedirectElsewhere(307), FAILED),
     asked(Stage::RedirectElsewhere(308), FAILED),
     asked(Stage::RedirectLoop, FAILED),
-    asked(Stage::Errcode(400, "M_UNKNOWN"), FAILED),
-    row(Stage::Errcode(400, "M_UNRECOGNIZED"), [FAILED; 3], FALLS_BACK),
+    asked(Stage::Errcode(400, "M_UNKNOWN"), FAILED).thumbnails(NO_THUMBNAIL),
+    row(Stage::Errcode(400, "M_UNRECOGNIZED"), [FAILED; 3], FALLS_BACK).thumbnails(NO_THUMBNAIL),
     asked(Stage::Errcode(401, "M_UNKNOWN_TOKEN"), FAILED),
     asked(Stage::Html(401), FAILED),
     row(Stage::Errcode(403, "M_FORBIDDEN"), [FORBIDDEN, FORBIDDEN, FAILED], [1; 3]),
     row(Stage::Html(403), [FORBIDDEN, FORBIDDEN, FAILED], [1; 3]),
-    row(Stage::Errcode(404, "M_NOT_FOUND"), [FAILED, FAILED, NO_ALIAS], FALLS_BACK),
-    row(Stage::Errcode(404, "M_UNRECOGNIZED"), [FAILED, FAILED, NO_ALIAS], FALLS_BACK),
-    row(Stage::Html(404), [FAILED, FAILED, NO_ALIAS], FALLS_BACK),
-    row(Stage::Empty(404), [FAILED, FAILED, NO_ALIAS], FALLS_BACK),
+    row(Stage::Errcode(404, "M_NOT_FOUND"), [FAILED, FAILED, NO_ALIAS], FALLS_BACK).files(NO_FILE, 1),
+    row(Stage::Errcode(404, "M_UNRECOGNIZED"), [FAILED, FAILED, NO_ALIAS], FALLS_BACK).files(NO_FILE, 2),
+    row(Stage::Html(404), [FAILED, FAILED, NO_ALIAS], FALLS_BACK).files(NO_FILE, 1),
+    row(Stage::Empty(404), [FAILED, FAILED, NO_ALIAS], FALLS_BACK).files(NO_FILE, 1),
     row(Stage::Html(405), [FAILED; 3], FALLS_BACK),
     asked(Stage::Html(407), FAILED),
     asked(Stage::Html(421), FAILED),
@@ -122,6 +138,6 @@ pub(crate) const MATRIX: &[Row] = &[
     asked(Stage::Html(502), FAILED),
     asked(Stage::Empty(503), FAILED),
     asked(Stage::Html(504), FAILED),
-    asked(Stage::Errcode(504, "M_NOT_YET_UPLOADED"), FAILED),
+    asked(Stage::Errcode(504, "M_NOT_YET_UPLOADED"), FAILED).files(NOT_YET, 1),
     asked(Stage::Html(599), FAILED),
 ];

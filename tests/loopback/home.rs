@@ -66,26 +66,34 @@ impl ClientAnswer {
         (self.status, content["errcode"].as_str().unwrap().to_owned())
     }
 
-    /// JSON, readable by a page of any origin, and nothing of the peer's among the headers.
+    /// See [`assert_json_headers`].
     pub(crate) fn assert_headers(&self) {
-        let mut names: Vec<_> = self.headers.keys().map(http::HeaderName::as_str).collect();
-        names.sort_unstable();
-        let mut expected = vec![
-            "access-control-allow-headers",
-            "access-control-allow-methods",
-            "access-control-allow-origin",
-            "access-control-expose-headers",
-            "content-type",
-        ];
-        if self.status == 429 {
-            expected.push("retry-after");
-        }
-        expected.push("x-content-type-options");
-        assert_eq!(names, expected, "{self:?}");
-        assert_eq!(self.headers["access-control-allow-origin"], "*");
-        assert_eq!(self.headers["access-control-expose-headers"], "Retry-After");
-        assert_eq!(self.headers["content-type"], "application/json");
+        assert_json_headers(self.status, &self.headers);
     }
+}
+
+/// JSON, readable by a page of any origin, and nothing of the peer's among the headers.
+///
+/// # Panics
+/// If it is not so.
+pub(crate) fn assert_json_headers(status: u16, headers: &HeaderMap) {
+    let mut names: Vec<_> = headers.keys().map(http::HeaderName::as_str).collect();
+    names.sort_unstable();
+    let mut expected = vec![
+        "access-control-allow-headers",
+        "access-control-allow-methods",
+        "access-control-allow-origin",
+        "access-control-expose-headers",
+        "content-type",
+    ];
+    if status == 429 {
+        expected.push("retry-after");
+    }
+    expected.push("x-content-type-options");
+    assert_eq!(names, expected, "{status}: {headers:?}");
+    assert_eq!(headers["access-control-allow-origin"], "*");
+    assert_eq!(headers["access-control-expose-headers"], "Retry-After");
+    assert_eq!(headers["content-type"], "application/json");
 }
 
 /// An address of a client; no two numbers share one.

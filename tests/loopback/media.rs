@@ -1,6 +1,6 @@
 //! A homeserver that fetches files of other servers, and what its clients get of them.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -56,11 +56,21 @@ impl World {
         more: impl FnOnce(PortcullisBuilder) -> PortcullisBuilder,
         store: impl FnOnce(&mut MediaStoreConfig),
     ) -> MediaHome {
+        self.media_asking(self.dns.address(), more, store)
+    }
+
+    /// The same, with another name server.
+    pub(crate) fn media_asking(
+        &self,
+        dns: SocketAddr,
+        more: impl FnOnce(PortcullisBuilder) -> PortcullisBuilder,
+        store: impl FnOnce(&mut MediaStoreConfig),
+    ) -> MediaHome {
         let folder = tempfile::tempdir().unwrap();
         let mut stored = MediaStoreConfig::in_dir(folder.path().join("store"));
         store(&mut stored);
         let builder = self
-            .builder(self.dns.address())
+            .builder(dns)
             .remote_fetch(RemoteFetchPolicy { remote_fetch_enabled: true })
             .media_store(stored)
             .legacy_media(true);

@@ -17,7 +17,9 @@ use portcullis::outbound::{
 };
 use portcullis::{Portcullis, PortcullisBuilder, ServerName};
 
-pub(crate) use home::{ClientAnswer, OWN_ROOM, ask, ask_from_a_thread, client, get, post};
+pub(crate) use home::{
+    ClientAnswer, OWN_NAME, OWN_ROOM, ask, ask_from_a_thread, assert_json_headers, client, get, post,
+};
 
 use crate::support::{Behaviour, FakeDns, PrivateCa, Says, TlsPeer};
 
@@ -71,7 +73,7 @@ impl World {
     }
 
     fn builder(&self, dns: SocketAddr) -> PortcullisBuilder {
-        let own_name: ServerName = home::OWN_NAME.parse().unwrap();
+        let own_name: ServerName = OWN_NAME.parse().unwrap();
         let transport = HttpsTransport::new(TlsRoots::only(self.ca.pem().as_bytes()).unwrap()).unwrap();
         let transport: Arc<dyn Transport> = Arc::new(transport);
         let discovery = Discovery::new(
