@@ -47,7 +47,10 @@ pub(crate) async fn run(stage: Stage, files: Files, column: usize, ca: Arc<Priva
 
     if let Some(peer) = &scene.peer {
         peer.all_closed().await;
-        assert_eq!((peer.accepted(), peer.requests().len()), (files.requests.max(1), files.requests));
+        let requests = peer.requests();
+        assert_eq!((peer.accepted(), requests.len()), (files.requests.max(1), files.requests));
+        let signed = requests.iter().map(|request| request.values("authorization").len());
+        assert!(signed.enumerate().all(|(place, signed)| signed == usize::from(place == 0)), "{requests:?}");
     }
     if let Some(second) = &scene.second {
         second.all_closed().await;
