@@ -3,8 +3,7 @@
 //! *Attack:* send pieces of a multipart answer in any order, any number of times, cut anywhere: a reader that panics, waits
 //! for ever or takes half a file for a whole one is the server's, not the sender's. *Control:* `Multipart`
 //! (`src/outbound/multipart.rs`) takes exactly two parts and nothing that could be read as three. *Unplug:* let
-//! `finish_clean` say yes: half a file ends cleanly and the first test fails; let a boundary before the end of the preamble
-//! pass as text: the same.
+//! `finish_clean` say yes: half a file ends cleanly, and the test fails.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -5,7 +5,7 @@
 //! are hashes (`src/proxy/media_store/key.rs`), folders and files are for their owner alone and no link is followed
 //! (`src/proxy/media_store/folder.rs`), finished and unfinished files share one bound (`src/proxy/media_store/index.rs`), and
 //! the end of a file vouches for the rest (`src/proxy/media_store/format.rs`). *Unplug:* make files with mode 644: the first
-//! test fails. Let `judge` take a link: the second. Let `reserve` take any number of bytes: the third. Let `inspect` trust
+//! test fails. Let `judge` follow a link: the second. Let `take` of the index take any number of bytes: the third. Let `inspect` trust
 //! what it finds: the fourth.
 
 use std::os::unix::fs::{PermissionsExt as _, symlink};

@@ -153,7 +153,7 @@ impl Transport for Answers {
                     sleep_until(deadline.expires_at()).await;
                     Err(failed(TransportPhase::Send, true))
                 }
-                Some(text) => self.next(text, deadline).ok_or(failed(TransportPhase::Send, false)),
+                Some(text) => self.next(text, deadline).ok_or_else(|| failed(TransportPhase::Send, false)),
             }
         })
     }
