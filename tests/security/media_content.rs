@@ -111,7 +111,7 @@ fn is_harmless(headers: &HeaderMap, name: &str) {
         assert!(!value.to_uppercase().contains(piece), "{name}: {value}");
     }
     // Quotes in pairs, nothing between parameters but what we wrote.
-    assert!(value.matches('"').count() % 2 == 0 && value.starts_with("attachment"), "{name}: {value}");
+    assert!(value.matches('"').count().is_multiple_of(2) && value.starts_with("attachment"), "{name}: {value}");
     assert!(!headers.keys().any(|name| name.as_str().contains("evil")), "{headers:?}");
     // What stands in quotes is the name and nothing else: the rest is two parameters at most.
     let outside: String = value.split('"').step_by(2).collect();

@@ -71,10 +71,8 @@ async fn names_come_before_the_token_before_our_own_before_the_switch_before_the
 async fn the_rules_come_before_the_store_before_the_slot_before_the_first_question() {
     let (world, rules) = (World::new().await, Arc::<Counting>::default());
     let answer = SentFile::png(b"a picture").answer();
-    let silent_but_one = move |request: &SeenRequest| match request.target().contains("stored") {
-        true => answer.clone(),
-        false => Vec::new(),
-    };
+    let silent_but_one =
+        move |request: &SeenRequest| if request.target().contains("stored") { answer.clone() } else { Vec::new() };
     let (peer, server) = world.peer("r.example", Behaviour::answers(silent_but_one)).await;
     let (given, one_each) = (Arc::clone(&rules), MediaLimits::new(8, 1, 8, 8).unwrap());
     let home = world.media_with(|builder| builder.media_limits(one_each).destination_rules(given));

@@ -105,7 +105,7 @@ async fn asks_origins_that_answer_or_fail() {
     let folder = tempfile::tempdir().unwrap();
     let portcullis = without_files(&folder);
     let ask = async |n: usize| {
-        let (name, status) = if n % 10 == 0 { ("dead", 502) } else { ("them", 404) };
+        let (name, status) = if n.is_multiple_of(10) { ("dead", 502) } else { ("them", 404) };
         assert_eq!(status_of(&portcullis, &format!("{name}{n}.example:1"), "a").await, status);
     };
     grows_until_it_is_full(&folder, &portcullis, ask).await;

@@ -34,7 +34,7 @@ fn try_begin(home: &MediaHome, from: IpAddr, server: &str, media_id: &str) -> Op
             assert_eq!(answer.status(), 429);
             None
         }
-        other => panic!("{other:?}"),
+        other @ Begun::Call(_) => panic!("{other:?}"),
     }
 }
 
@@ -45,10 +45,8 @@ fn in_flight(home: &MediaHome) -> usize {
 /// Answers whoever does not ask for silence.
 async fn good(world: &World) -> (TlsPeer, String) {
     let answer = SentFile::png(b"a picture").answer();
-    let behaviour = move |request: &SeenRequest| match request.target().contains("silent") {
-        true => Vec::new(),
-        false => answer.clone(),
-    };
+    let behaviour =
+        move |request: &SeenRequest| if request.target().contains("silent") { Vec::new() } else { answer.clone() };
     world.peer("good.example", Behaviour::answers(behaviour)).await
 }
 
