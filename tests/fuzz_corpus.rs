@@ -10,11 +10,12 @@ use std::path::PathBuf;
 use portcullis::fuzzing;
 
 /// Every target of `fuzz/`, which a folder of the corpus has to be named after.
-const TARGETS: [&str; 9] = [
+const TARGETS: [&str; 10] = [
     "budget_ops",
     "client_key",
     "config",
     "dns_answers",
+    "media_request",
     "multipart",
     "request",
     "server_name",
@@ -67,6 +68,11 @@ fn config() {
 #[test]
 fn dns_answers() {
     replay("dns_answers", fuzzing::dns_answers);
+}
+
+#[test]
+fn media_request() {
+    replay_in_paused_time("media_request", |input| async move { fuzzing::media_request(&input).await });
 }
 
 #[test]

@@ -162,8 +162,8 @@ impl PortcullisBuilder {
         self
     }
 
-    /// Fetches run on a test's own runtime, under its clock.
-    #[cfg(test)]
+    /// Fetches run on a runtime of the caller's, under its clock.
+    #[cfg(any(test, feature = "server"))]
     pub(crate) fn media_tasks(mut self, tasks: Handle) -> Self {
         self.media.tasks = Some(tasks);
         self

@@ -103,13 +103,13 @@ fn stranger(n: u32) -> ClientKey {
     ClientKey::vouched(IpAddr::V6(address), Ipv6ClientPrefix::default())
 }
 
-fn resident_bytes() -> u64 {
+pub(crate) fn resident_bytes() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
     line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
 }
 
-fn assert_grown_by_at_most(bytes: u64, since: u64) {
+pub(crate) fn assert_grown_by_at_most(bytes: u64, since: u64) {
     let grown = resident_bytes().saturating_sub(since);
     println!("grown by {} KiB", grown / 1024);
     assert!(grown <= bytes, "grown by {grown} bytes, {bytes} are allowed");

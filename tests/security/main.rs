@@ -8,6 +8,10 @@
 mod support;
 
 #[cfg(test)]
+#[path = "../loopback/mod.rs"]
+mod loopback;
+
+#[cfg(test)]
 mod rig;
 
 #[cfg(test)]
@@ -41,6 +45,24 @@ mod inside_addresses;
 #[cfg(test)]
 mod leak_paths;
 #[cfg(test)]
+mod media_content;
+#[cfg(test)]
+mod media_envelopes;
+#[cfg(test)]
+mod media_leader_gone;
+#[cfg(test)]
+mod media_leads_inside;
+#[cfg(test)]
+mod media_order;
+#[cfg(test)]
+mod media_slow_readers;
+#[cfg(test)]
+mod media_state;
+#[cfg(test)]
+mod media_store_folder;
+#[cfg(test)]
+mod media_switched_off;
+#[cfg(test)]
 mod no_port_scanner;
 #[cfg(test)]
 mod own_name_under_every_spelling;
@@ -54,6 +76,8 @@ mod rebinding;
 mod redirects_to_the_inside;
 #[cfg(test)]
 mod refusals_write_nothing_durable;
+#[cfg(test)]
+mod silent_origins;
 #[cfg(test)]
 mod slow_drip;
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! What the findings share: an outside world that keeps count, the library in it, and a homeserver on real sockets.
 
+pub(crate) mod media;
 mod name_server;
 
 use std::collections::HashMap;
