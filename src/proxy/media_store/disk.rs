@@ -21,6 +21,23 @@ pub(super) fn read_at(file: &File, mut buffer: &mut [u8], mut at: u64) -> io::Re
     Ok(got)
 }
 
+/// Reads what is in memory anyway, without waiting for the disk: what was written a moment ago, and what is read often.
+///
+/// Says whether it filled `buffer`; it did not where the system cannot say, or would have to wait for some of it.
+/// *Blocking:* no, but for copying.
+#[cfg(target_os = "linux")]
+pub(super) fn read_in_memory(file: &File, buffer: &mut [u8], at: u64) -> bool {
+    use rustix::io::{ReadWriteFlags, preadv2};
+    let wanted = buffer.len();
+    preadv2(file, &mut [io::IoSliceMut::new(buffer)], at, ReadWriteFlags::NOWAIT).is_ok_and(|read| read == wanted)
+}
+
+/// As on Linux; elsewhere the system cannot say.
+#[cfg(not(target_os = "linux"))]
+pub(super) fn read_in_memory(_file: &File, _buffer: &mut [u8], _at: u64) -> bool {
+    false
+}
+
 /// Fills `buffer`. *Errors:* also when the file ends before. *Blocking:* yes.
 pub(super) fn read_exact_at(file: &File, buffer: &mut [u8], at: u64) -> io::Result<()> {
     let wanted = buffer.len();

@@ -79,7 +79,11 @@ impl Folder {
         let lock = owner::only(OpenOptions::new().create(true).truncate(false).write(true)).open(&at);
         let lock = lock.map_err(|error| touched(&at, error))?;
         match lock.try_lock() {
-            Ok(()) => Ok(Self { root: root.to_owned(), deleting_fails: AtomicBool::new(false), _lock: lock }),
+            Ok(()) => {
+                let folder = Self { root: root.to_owned(), deleting_fails: AtomicBool::new(false), _lock: lock };
+                folder.make_shards().map_err(|error| touched(root, error))?;
+                Ok(folder)
+            }
             Err(TryLockError::WouldBlock) => Err(StoreOpenError::InUse(root.to_owned())),
             Err(TryLockError::Error(error)) => Err(touched(&at, error)),
         }
@@ -114,13 +118,29 @@ impl Folder {
 
     /// A new file, for reading and writing, that nobody else can open. *Blocking:* yes.
     pub(super) fn create(&self, name: &FileName) -> io::Result<File> {
-        let shard = self.root.join(name.shard());
-        match private().create(&shard) {
-            Ok(()) => sync_folder(&self.root)?,
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(error),
+        let path = self.path(name, Stage::Part);
+        let create = || owner::only(OpenOptions::new().read(true).write(true).create_new(true)).open(&path);
+        match create() {
+            // Somebody took its folder away.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                self.make_shards()?;
+                create()
+            }
+            created => created,
         }
-        owner::only(OpenOptions::new().read(true).write(true).create_new(true)).open(self.path(name, Stage::Part))
+    }
+
+    /// Makes the folders that are not there: no file has to wait for one later. *Blocking:* yes.
+    pub(super) fn make_shards(&self) -> io::Result<()> {
+        let mut made = false;
+        for number in 0..=u8::MAX {
+            match private().create(self.root.join(format!("{number:02x}"))) {
+                Ok(()) => made = true,
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error),
+            }
+        }
+        if made { sync_folder(&self.root) } else { Ok(()) }
     }
 
     /// The whole file `name`. *Blocking:* yes.

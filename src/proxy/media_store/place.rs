@@ -8,7 +8,7 @@ use std::ops::Range;
 use bytes::Bytes;
 use tokio::sync::watch;
 
-use super::disk::{read_at, to_u64};
+use super::disk::{read_at, read_in_memory, to_u64};
 use super::latest::{Latest, Whereabouts};
 use super::progress::{Next, Progress, wait};
 use crate::proxy::response_body::BodyCut;
@@ -117,6 +117,12 @@ impl Place {
 }
 
 impl Unread {
+    /// All of it, if it is in memory anyway. *Blocking:* no.
+    pub(super) fn in_memory(&self) -> Option<Bytes> {
+        let mut bytes = vec![0; self.length];
+        read_in_memory(&self.file, &mut bytes, self.at).then(|| bytes.into())
+    }
+
     /// Reads it. *Blocking:* yes.
     pub(super) fn read(&self) -> io::Result<Bytes> {
         let mut bytes = vec![0; self.length];

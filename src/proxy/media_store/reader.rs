@@ -77,6 +77,9 @@ impl FileReader {
                         Piece::Here(bytes) => return Poll::Ready(Some(self.arrived(Ok(bytes)))),
                         Piece::OnDisk(piece) => piece,
                     };
+                    if let Some(bytes) = piece.in_memory() {
+                        return Poll::Ready(Some(self.arrived(Ok(bytes))));
+                    }
                     let Ok(runtime) = Handle::try_current() else {
                         // No runtime, so no thread for such work but this one.
                         return Poll::Ready(Some(self.arrived(piece.read())));

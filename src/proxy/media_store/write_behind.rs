@@ -131,21 +131,18 @@ impl WriteBehind {
 impl State {
     /// Writes `piece` and what comes meanwhile, off this thread; without a runtime there is no other.
     fn write_soon(state: &Arc<Self>, piece: Taken) {
-        match Handle::try_current() {
-            Ok(runtime) => {
-                let state = Arc::clone(state);
-                runtime.spawn_blocking(move || {
-                    if let Some(next) = state.write(&piece) {
-                        Self::write_soon(&state, next);
-                    }
-                });
-            }
-            Err(_) => {
-                let mut next = Some(piece);
-                while let Some(piece) = next {
-                    next = state.write(&piece);
+        if let Ok(runtime) = Handle::try_current() {
+            let state = Arc::clone(state);
+            runtime.spawn_blocking(move || {
+                if let Some(next) = state.write(&piece) {
+                    Self::write_soon(&state, next);
                 }
-            }
+            });
+            return;
+        }
+        let mut next = Some(piece);
+        while let Some(piece) = next {
+            next = state.write(&piece);
         }
     }
 

@@ -1,9 +1,10 @@
 //! What an operator would read, for tests that look.
 
 use std::io::Write;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use serde_json::Value;
+use tracing_subscriber::Registry;
 use tracing_subscriber::fmt::MakeWriter;
 
 use crate::sync::Mutex;
@@ -15,6 +16,10 @@ pub(crate) struct Lines(Arc<Mutex<Vec<u8>>>);
 impl Lines {
     /// Keeps what this thread logs from here on, down to `level`.
     pub(crate) fn of_this_thread(level: tracing::Level) -> (Self, tracing::subscriber::DefaultGuard) {
+        // As long as there is one subscriber alone, whether a line is wanted is decided by the thread that first comes to
+        // write it: another test's, which listens to nobody. So there is always a second one.
+        static ANOTHER: LazyLock<tracing::Dispatch> = LazyLock::new(|| tracing::Dispatch::new(Registry::default()));
+        LazyLock::force(&ANOTHER);
         let lines = Self::default();
         let log = tracing_subscriber::fmt().json().with_max_level(level).with_writer(lines.clone()).finish();
         (lines, tracing::subscriber::set_default(log))

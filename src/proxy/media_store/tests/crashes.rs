@@ -85,7 +85,6 @@ async fn a_whole_file_under_the_name_of_another_is_not_that_other() {
     let path = one_file(&dir, 1, 3000).await;
     let suffix = &path.file_name().unwrap().to_str().unwrap()[64..];
     let shard = dir.path().join("media/02");
-    fs::create_dir(&shard).unwrap();
     let other = shard.join(format!("{}{suffix}", "02".repeat(32)));
     fs::rename(&path, &other).unwrap();
     assert_torn(&dir, 2, &other, "renamed");

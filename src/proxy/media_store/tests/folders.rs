@@ -111,7 +111,6 @@ mod unix {
         drop(open(&dir));
         assert_eq!(mode(&root), 0o755, "not ours to change");
         let shard = root.join("ab");
-        fs::create_dir(&shard).unwrap();
         set_mode(&shard, 0o777);
         drop(open(&dir));
         assert_eq!(mode(&shard), 0o700, "this one is");
@@ -133,6 +132,7 @@ mod unix {
         drop(open(&dir));
         let root = dir.path().join("media");
         let shard = root.join("ab");
+        fs::remove_dir(&shard).unwrap();
         symlink(&elsewhere, &shard).unwrap();
         assert!(matches!(refusal(&root), StoreOpenError::Symlink(path) if path == shard));
         fs::remove_file(&shard).unwrap();
