@@ -15,7 +15,7 @@ use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::Instant;
 use tokio_rustls::TlsConnector;
 
-use super::origin::Origin;
+use super::origin::{BEFORE, Origin};
 use super::serve::{PROXY, TOKEN};
 
 /// How long a file took, from before the connection was made.
@@ -35,7 +35,7 @@ pub(crate) async fn through_serve(serve: SocketAddr, path: &str) -> Download {
         .header("host", "benchmark")
         .header("authorization", format!("Bearer {TOKEN}"))
         .header("x-forwarded-for", Ipv4Addr::new(198, 51, 100, 7).to_string());
-    read(stream, request.body(Empty::new()).unwrap(), began).await
+    read(stream, request.body(Empty::new()).unwrap(), began, 0).await
 }
 
 /// Asks the origin, as `serve` would, but for the signature: this origin looks at none.
@@ -52,10 +52,11 @@ pub(crate) async fn directly(origin: &Origin, media_id: &str) -> Download {
     let name = IpAddr::V4(Ipv4Addr::LOCALHOST).into();
     let stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await.unwrap();
     let path = format!("/_matrix/federation/v1/media/download/{media_id}");
-    read(stream, Request::get(path).header("host", "origin").body(Empty::new()).unwrap(), began).await
+    read(stream, Request::get(path).header("host", "origin").body(Empty::new()).unwrap(), began, BEFORE.len()).await
 }
 
-async fn read<S>(stream: S, request: Request<Empty<Bytes>>, began: Instant) -> Download
+/// Reads an answer whose file begins after `envelope` bytes.
+async fn read<S>(stream: S, request: Request<Empty<Bytes>>, began: Instant, envelope: usize) -> Download
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
@@ -68,7 +69,9 @@ where
     while let Some(Ok(frame)) = body.frame().await {
         if let Ok(data) = frame.into_data() {
             bytes += data.len();
-            first_byte.get_or_insert_with(|| began.elapsed());
+            if bytes > envelope {
+                first_byte.get_or_insert_with(|| began.elapsed());
+            }
         }
     }
     Download { first_byte: first_byte.unwrap_or_else(|| began.elapsed()), whole: began.elapsed(), bytes }

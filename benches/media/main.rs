@@ -84,6 +84,8 @@ async fn times() -> bool {
     println!("one file of {} MiB, medians of {RUNS} alternating runs", TIMED_FILE / MIB);
     let first = |download: &Download| download.first_byte;
     let whole = |download: &Download| download.whole;
+    let added = median(through.iter().map(first)).saturating_sub(median(direct.iter().map(first)));
+    println!("  before the first byte {added:.1?} are added, however fast the origin is");
     let first = ratio("first byte", &through, &direct, first, FIRST_BYTE_BAR);
     let whole = ratio("whole file", &through, &direct, whole, WHOLE_BAR);
     first && whole

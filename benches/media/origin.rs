@@ -1,4 +1,5 @@
-//! The origin: a server with files of one size, that sends 10 MiB a second on each connection.
+//! The origin: a server with files of one size, that sends 10 MiB a second on each connection and never more: no burst at
+//! the beginning, each piece when its time has come.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -14,6 +15,9 @@ use tokio_rustls::TlsAcceptor;
 /// Bytes a second on one connection.
 const RATE: f64 = 10.0 * 1024.0 * 1024.0;
 const CHUNK: usize = 64 * 1024;
+/// What comes before the file in its envelope.
+pub(crate) const BEFORE: &[u8] =
+    b"\r\n--part\r\nContent-Type: application/json\r\n\r\n{}\r\n--part\r\nContent-Type: video/mp4\r\n\r\n";
 
 pub(crate) struct Origin {
     pub(crate) address: SocketAddr,
@@ -68,25 +72,23 @@ async fn serve(connection: TcpStream, acceptor: TlsAcceptor, bytes: usize) -> st
     while !head.ends_with(b"\r\n\r\n") {
         head.push(connection.read_u8().await?);
     }
-    let before: &[u8] =
-        b"\r\n--part\r\nContent-Type: application/json\r\n\r\n{}\r\n--part\r\nContent-Type: video/mp4\r\n\r\n";
     let after: &[u8] = b"\r\n--part--\r\n";
-    let length = before.len() + bytes + after.len();
+    let length = BEFORE.len() + bytes + after.len();
     let answer =
         format!("HTTP/1.1 200 OK\r\nContent-Type: multipart/mixed; boundary=part\r\nContent-Length: {length}\r\n\r\n");
     connection.write_all(answer.as_bytes()).await?;
-    connection.write_all(before).await?;
+    connection.write_all(BEFORE).await?;
     let chunk = vec![b'x'; CHUNK];
     let began = Instant::now();
     let mut sent = 0;
     while sent < bytes {
         let now = CHUNK.min(bytes - sent);
-        connection.write_all(chunk.get(..now).unwrap_or_default()).await?;
-        connection.flush().await?;
         sent += now;
         #[expect(clippy::as_conversions, clippy::cast_precision_loss, reason = "far below where it would lose any")]
         let due = Duration::from_secs_f64(sent as f64 / RATE);
         sleep_until(began + due).await;
+        connection.write_all(chunk.get(..now).unwrap_or_default()).await?;
+        connection.flush().await?;
     }
     connection.write_all(after).await?;
     connection.shutdown().await

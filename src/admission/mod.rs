@@ -15,6 +15,8 @@
 mod admit;
 mod budget;
 mod client_key;
+#[cfg(feature = "outbound")]
+mod media_admission;
 mod media_id;
 mod media_limits;
 mod media_pass;
@@ -29,11 +31,11 @@ mod thumbnail;
 pub use admit::{Admission, Admitted, DestinationRules, DestinationVerdict, RefusedCounts};
 pub use budget::{Full, InFlightBudget, Slot};
 pub use client_key::{ClientKey, Ipv6ClientPrefix, TrustedProxies};
+#[cfg(feature = "outbound")]
+pub(crate) use media_admission::{MediaAdmission, Standing};
 pub use media_id::{InvalidMediaId, MediaId, RemoteFile};
 pub use media_limits::{InvalidMediaLimits, MediaLimits};
 pub use media_pass::MediaPass;
-#[cfg(feature = "outbound")]
-pub(crate) use media_pass::{MediaAdmission, Standing};
 #[cfg(feature = "outbound")]
 pub(crate) use media_route::MediaPath;
 pub use media_route::{MediaGeneration, MediaRoute, MediaVariant};

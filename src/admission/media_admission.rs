@@ -1,0 +1,156 @@
+//! [`MediaAdmission`]: the door for media fetches that hold no thread of the request pool.
+
+use std::fmt;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::admit::{RefusedCounters, RefusedCounts};
+use super::budget::{Full, InFlightBudget};
+use super::client_key::ClientKey;
+use super::media_limits::MediaLimits;
+use super::media_pass::MediaPass;
+use super::refusal::Refusal;
+use super::remote_fetch::RemoteFetchAllowed;
+use crate::deadline::OutboundDeadline;
+
+/// Whether an origin has lately shown that it answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    Proven,
+    Unproven,
+}
+
+/// Decides whether a fetch may be in flight, running or queued. It refuses; it never waits.
+///
+/// Always: at most `max_in_flight` passes exist, `max_per_client` of one client, and of origins without standing as few as
+/// [`MediaLimits`] says.
+pub(crate) struct MediaAdmission {
+    limits: MediaLimits,
+    allowed_time: Duration,
+    retry_hint: Duration,
+    clients: InFlightBudget<ClientKey>,
+    unproven: InFlightBudget<String>,
+    refused: RefusedCounters,
+}
+
+impl MediaAdmission {
+    /// A door with these caps; `allowed_time` is what each fetch has in all.
+    pub(crate) fn new(limits: MediaLimits, allowed_time: Duration, retry_hint: Duration) -> Self {
+        Self {
+            limits,
+            allowed_time,
+            retry_hint,
+            clients: InFlightBudget::new(limits.max_in_flight(), limits.max_per_client()),
+            unproven: InFlightBudget::new(limits.unproven_in_flight(), limits.unproven_in_flight_per_origin()),
+            refused: RefusedCounters::default(),
+        }
+    }
+
+    /// Lets one fetch of `client` be in flight, or says why not.
+    ///
+    /// *Errors:* [`Refusal`]; nothing is held then. *Panics:* never. *Blocking:* no.
+    pub(crate) fn admit(
+        &self,
+        client: ClientKey,
+        allowed: RemoteFetchAllowed,
+        standing: Standing,
+    ) -> Result<MediaPass, Refusal> {
+        let refuse = |full| self.refused.count(full, self.retry_hint);
+        let of_client = self.clients.try_acquire(&client).map_err(refuse)?;
+        let of_origin = match standing {
+            Standing::Proven => None,
+            // Not the client's doing: another origin may still have room for it.
+            Standing::Unproven => Some(
+                self.unproven
+                    .try_acquire(&allowed.destination().canonical_origin())
+                    .map_err(|_| refuse(Full::Global))?,
+            ),
+        };
+        let deadline = OutboundDeadline::after(self.allowed_time, Instant::now());
+        Ok(MediaPass::off_pool(allowed, client, deadline, of_client, of_origin))
+    }
+
+    /// The caps in force.
+    pub(crate) fn limits(&self) -> MediaLimits {
+        self.limits
+    }
+
+    /// Fetches in flight.
+    pub(crate) fn in_flight(&self) -> usize {
+        self.clients.in_flight()
+    }
+
+    /// How many were refused so far.
+    pub(crate) fn refused(&self) -> RefusedCounts {
+        self.refused.counts()
+    }
+}
+
+impl fmt::Debug for MediaAdmission {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("MediaAdmission")
+            .field("limits", &self.limits)
+            .field("clients", &self.clients)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::admission::{AllowRemote, RemoteFetchPolicy, RemoteFile};
+
+    fn allowed(server: &str) -> RemoteFetchAllowed {
+        let file = RemoteFile { server: server.parse().unwrap(), media_id: "abc".parse().unwrap() };
+        RemoteFetchPolicy { remote_fetch_enabled: true }.check(file, AllowRemote::Yes).unwrap()
+    }
+
+    fn client(last: u8) -> ClientKey {
+        ClientKey::vouched([198, 51, 100, last].into(), Default::default())
+    }
+
+    fn door() -> MediaAdmission {
+        let limits = MediaLimits::new(16, 6, 8, 4).unwrap();
+        MediaAdmission::new(limits, Duration::from_secs(30), Duration::from_secs(1))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn m05_the_caps_hold_and_a_refusal_takes_nothing() {
+        let door = door();
+        let mut held: Vec<_> =
+            (0..6).map(|_| door.admit(client(1), allowed("good.example"), Standing::Proven).unwrap()).collect();
+        let refused = door.admit(client(1), allowed("good.example"), Standing::Proven);
+        assert!(matches!(refused, Err(Refusal::ClientCap { .. })));
+        for other in 2..12 {
+            held.push(door.admit(client(other), allowed("good.example"), Standing::Proven).unwrap());
+        }
+        let refused = door.admit(client(99), allowed("good.example"), Standing::Proven);
+        assert!(matches!(refused, Err(Refusal::GlobalCap { .. })));
+        assert_eq!((door.in_flight(), door.refused()), (16, RefusedCounts { global: 1, client: 1 }));
+        assert_eq!(held.pop().unwrap().deadline().allowed(), Duration::from_secs(30));
+        drop(held);
+        assert_eq!(door.in_flight(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn origins_without_standing_leave_half_the_room_to_those_with() {
+        let door = door();
+        let mut held = Vec::new();
+        for (origin, rooms) in [("a.example", 4), ("b.example", 4), ("c.example", 0)] {
+            for n in 0..5 {
+                // Another spelling is the same origin.
+                let origin = if n % 2 == 0 { origin.to_uppercase() } else { format!("{origin}:8448") };
+                let pass = door.admit(client(n), allowed(&origin), Standing::Unproven);
+                assert_eq!(pass.is_ok(), n < rooms, "{origin} {n}");
+                held.extend(pass);
+            }
+        }
+        for n in 0..8 {
+            held.push(door.admit(client(100 + n), allowed("good.example"), Standing::Proven).unwrap());
+        }
+        assert_eq!(door.in_flight(), 16);
+        drop(held);
+        assert!(door.admit(client(1), allowed("c.example"), Standing::Unproven).is_ok());
+    }
+}
