@@ -72,11 +72,14 @@ mod federation_worker;
 #[cfg(feature = "server")]
 #[doc(hidden)]
 pub mod fuzzing;
+#[cfg(feature = "gate")]
+pub mod gate;
 #[cfg(feature = "server")]
 pub mod homeserver;
 pub mod limits;
 #[cfg(feature = "outbound")]
 pub mod outbound;
+mod outcome;
 #[cfg(feature = "outbound")]
 mod portcullis;
 mod proxy;
@@ -91,6 +94,7 @@ pub use admission::{
     RemoteTimeout, RoomAlias, RouteClass, Slot, TrustedProxies,
 };
 pub use deadline::{Expired, OutboundDeadline};
+pub use outcome::{Outcome, Overload, TransportKind};
 #[cfg(feature = "outbound")]
 pub use portcullis::{Begun, BuildError, Portcullis, PortcullisBuilder, RemoteLookup};
 pub use proxy::answer::ResponseBody;
