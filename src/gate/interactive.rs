@@ -17,7 +17,7 @@ use crate::outcome::Outcome;
 /// breaker is not closed. Dropped without a report, it says nothing: a caller who went away is no sign of load.
 ///
 /// ```
-/// use portcullis::{Outcome, Overload};
+/// use portcullis::Outcome;
 /// use portcullis::gate::{GateKey, HomeserverGate};
 ///
 /// let gate = HomeserverGate::new(GateKey::from_base_url("https://matrix.example.org")?);
