@@ -62,7 +62,7 @@ impl Permit {
     /// `call` and the permit, which teaches nothing.
     ///
     /// ```
-    /// use portcullis::{Outcome, Overload};
+    /// use portcullis::Outcome;
     /// use portcullis::gate::{GateKey, HomeserverGate};
     /// use std::time::Duration;
     ///
