@@ -371,3 +371,67 @@ pub const SEND_BUFFER_BYTES: usize = 256 * 1024;
 /// Connections of one client beside those that may carry its files; what one browser opens to a host, and two. *Source:
 /// ours.*
 pub const CLIENT_CONNECTIONS_BESIDE_MEDIA: usize = 8;
+
+/// How many background calls one homeserver is sent at once before anything is known of it: one caller that pages one room
+/// at a time, and another beside it. *Source: load-gate record (`INITIAL_LIMIT`).*
+pub const INITIAL_LIMIT: usize = 2;
+
+/// Most background calls at one homeserver at once: such work is never urgent, and a small ceiling bounds the worst case of
+/// one process. *Source: load-gate record (`MAX_LIMIT`).*
+pub const MAX_LIMIT: usize = 4;
+
+/// So many fast successes since the limit last changed raise it by one: a homeserver that recovers is not hit with the
+/// full limit at once. *Source: load-gate record (`GROW_AFTER`).*
+pub const GROW_AFTER: u32 = 10;
+
+/// A success is fast in under one part in so many of the call's own timeout: under half. *Source: load-gate record
+/// (`FAST_FRACTION`, ½).*
+pub const FAST_FRACTION: u32 = 2;
+
+/// How long a call that timed out keeps its slot, because the homeserver works on: longer than 43 % of the calls of the
+/// record's incident did; twice as long would cover 56 % only. *Source: load-gate record (`TIMEOUT_HOLD`).*
+pub const TIMEOUT_HOLD: Duration = Duration::from_secs(15 * 60);
+
+/// How long the breaker stays open at first; it doubles with each probe that fails. *Source: load-gate record
+/// (`COOLDOWN`).*
+pub const COOLDOWN: Duration = Duration::from_secs(60);
+
+/// Longest time the breaker stays open, holds aside: the end of an outage is noticed within half an hour. *Source:
+/// load-gate record (`COOLDOWN_MAX`).*
+pub const COOLDOWN_MAX: Duration = Duration::from_secs(30 * 60);
+
+/// Timeout of one page of a room's history. *Source: load-gate record, inventory of callers.*
+pub const BACKFILL_PAGE_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Timeout of one probe of an upstream room. *Source: load-gate record, inventory of callers.*
+pub const UPSTREAM_PROBE_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// Most rooms one pass of the upstream probe asks about. *Source: load-gate record, inventory of callers.*
+pub const UPSTREAM_PROBE_ROOMS: usize = 8;
+
+/// Outer timeout of one room's key-backup download, retries inside it and the import of the keys included. *Source:
+/// load-gate record, decision 1.*
+pub const KEY_BACKUP_DOWNLOAD_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Outer timeout of one automatic join, retries inside it included. *Source: load-gate record, decision 1.*
+pub const AUTO_JOIN_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How long a caller inside a loop that must not stall waits for a permit. *Source: load-gate record, first amendment.*
+pub const BRIEF_WAIT: Duration = Duration::from_secs(10);
+
+/// How long a long-poll asks the homeserver to wait for news. *Source: load-gate record, first amendment.*
+pub const LONG_POLL_SERVER_WAIT: Duration = Duration::from_secs(30);
+
+/// Outer timeout of a long-poll. *Source: load-gate record, first amendment.*
+pub const LONG_POLL_TIMEOUT: Duration = Duration::from_secs(90);
+
+/// Most homeservers a process keeps gates for; a gate and its events take some 25 KB. *Source: ours; a client-side service
+/// knows a handful.*
+pub const GATES: usize = 1024;
+
+/// How many of its latest events a gate remembers: a day of the record's worst incident, and some hours of a busy
+/// backfill's refusals. *Source: ours.*
+pub const GATE_EVENTS_KEPT: u64 = 256;
+
+/// Longest host in the name of a gate, in bytes. *Source: RFC 1035, section 2.3.4, as for a server name.*
+pub const MAX_GATE_HOST_BYTES: usize = 255;

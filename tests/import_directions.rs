@@ -12,10 +12,12 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("deadline", &[]),
     ("server_name", &["limits"]),
     ("sync", &[]),
-    // floor 1
+    ("outcome", &["limits"]),
+    // floor 1: the two entrances know nothing of each other
     ("admission", &["limits", "deadline", "server_name", "sync"]),
+    ("gate", &["limits", "outcome", "sync"]),
     // floor 2
-    ("outbound", &["limits", "deadline", "server_name", "sync", "admission"]),
+    ("outbound", &["limits", "deadline", "outcome", "server_name", "sync", "admission"]),
     // floor 3
     ("proxy", &["limits", "deadline", "server_name", "sync", "admission", "outbound"]),
     // floor 4
