@@ -10,8 +10,17 @@ use std::path::PathBuf;
 use portcullis::fuzzing;
 
 /// Every target of `fuzz/`, which a folder of the corpus has to be named after.
-const TARGETS: [&str; 8] =
-    ["budget_ops", "client_key", "config", "dns_answers", "request", "server_name", "well_known", "x_matrix"];
+const TARGETS: [&str; 9] = [
+    "budget_ops",
+    "client_key",
+    "config",
+    "dns_answers",
+    "gate_ops",
+    "request",
+    "server_name",
+    "well_known",
+    "x_matrix",
+];
 
 /// The whole corpus is worth replaying only while there is one.
 const FEWEST_FILES: usize = 100;
@@ -58,6 +67,11 @@ fn config() {
 #[test]
 fn dns_answers() {
     replay("dns_answers", fuzzing::dns_answers);
+}
+
+#[test]
+fn gate_ops() {
+    replay("gate_ops", fuzzing::gate_ops);
 }
 
 #[test]
