@@ -10,11 +10,12 @@ use std::path::PathBuf;
 use portcullis::fuzzing;
 
 /// Every target of `fuzz/`, which a folder of the corpus has to be named after.
-const TARGETS: [&str; 10] = [
+const TARGETS: [&str; 11] = [
     "budget_ops",
     "client_key",
     "config",
     "dns_answers",
+    "gate_ops",
     "media_request",
     "multipart",
     "request",
@@ -78,6 +79,11 @@ fn media_request() {
 #[test]
 fn multipart() {
     replay("multipart", fuzzing::multipart);
+}
+
+#[test]
+fn gate_ops() {
+    replay("gate_ops", fuzzing::gate_ops);
 }
 
 #[test]

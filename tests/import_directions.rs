@@ -56,6 +56,8 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "proxy",
             "federation_worker",
             "portcullis",
+            "outcome",
+            "gate",
             "homeserver",
         ],
     ),

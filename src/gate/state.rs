@@ -385,4 +385,6 @@ fn limit_changed(change: Change, now: Duration, effects: &mut impl Sink) {
 }
 
 #[cfg(test)]
+mod exhaustive;
+#[cfg(test)]
 mod tests;
