@@ -84,6 +84,9 @@ mod outcome;
 mod portcullis;
 mod proxy;
 mod server_name;
+#[cfg(feature = "server")]
+#[doc(hidden)]
+pub mod simulation;
 #[cfg(feature = "outbound")]
 mod status;
 mod sync;
