@@ -37,6 +37,7 @@ impl Curve {
     fn set(&mut self, at: Duration, value: usize) {
         match self.steps.last_mut() {
             Some((last, count)) if *last == at => *count = value,
+            Some((_, count)) if *count == value => {}
             _ => self.steps.push((at, value)),
         }
     }
@@ -58,7 +59,8 @@ impl Curve {
     #[must_use]
     pub fn peak(&self, from: Duration, to: Duration) -> (usize, Duration) {
         let mut peak = (self.at(from), from);
-        for (at, count) in self.steps.iter().filter(|(at, _)| (from..to).contains(at)) {
+        let first = self.steps.partition_point(|(at, _)| *at < from);
+        for (at, count) in self.steps.iter().skip(first).take_while(|(at, _)| *at < to) {
             if *count > peak.0 {
                 peak = (*count, *at);
             }
