@@ -1,4 +1,5 @@
-//! A flood of refusals costs no memory: not one allocation in a million, over a million distinct clients.
+//! A flood of refusals costs no memory: not one allocation in a million, over a million distinct clients. Nor does a call
+//! that a gate lets in at once.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -32,6 +33,29 @@ fn a_million_refusals_by_key_and_a_million_admissions_allocate_nothing() {
             let slot = budget.try_acquire(&client(n));
             assert!(slot.is_ok());
             assert_eq!(budget.try_acquire(&client(n)).err(), Some(Full::Key));
+        }
+    });
+    assert_eq!((spent.count_total, spent.bytes_total), (0, 0));
+}
+
+#[cfg(all(feature = "gate", not(any(portcullis_loom, portcullis_shuttle))))]
+#[test]
+fn a_hundred_thousand_calls_that_a_gate_lets_in_at_once_allocate_nothing() {
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
+    use portcullis::Outcome;
+    use portcullis::gate::{GateKey, HomeserverGate};
+
+    let gate = HomeserverGate::new(GateKey::from_base_url("https://matrix.example.org").unwrap());
+    let mut context = Context::from_waker(Waker::noop());
+    let spent = allocation_counter::measure(|| {
+        for round in 0..100_000 {
+            let Poll::Ready(permit) = pin!(gate.acquire()).poll(&mut context) else { panic!("a slot is free") };
+            permit.finish(if round % 2 == 0 { Outcome::FastSuccess } else { Outcome::Refused });
+            drop(gate.interactive());
+            let Poll::Ready(turn) = pin!(gate.poll_turn()).poll(&mut context) else { panic!("the breaker is closed") };
+            turn.finish(Outcome::SlowSuccess);
         }
     });
     assert_eq!((spent.count_total, spent.bytes_total), (0, 0));

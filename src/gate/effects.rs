@@ -126,7 +126,15 @@ pub enum GaveUp {
     NotClosed,
 }
 
+/// Room for so much in one step before it allocates.
+const ROOM: usize = 8;
+
 impl Effects {
+    /// Nothing yet, with room for the effects of an ordinary step.
+    pub(super) fn with_room() -> Self {
+        Self { verdicts: Vec::with_capacity(ROOM), happened: Vec::with_capacity(ROOM), wake_at: None }
+    }
+
     /// Forgets everything and keeps its memory.
     pub(super) fn clear(&mut self) {
         self.verdicts.clear();

@@ -7,12 +7,20 @@ use std::time::Duration;
 ///
 /// All holds are of one length and time does not run backwards, so the last placed is the last to end. Their number is
 /// bounded by the calls that can time out in one hold's length: the limit's, and the long-polls the embedder runs.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct HeldSlots {
     ends: VecDeque<Duration>,
 }
 
+/// Room for so many holds at most is made in advance.
+const ROOM: usize = 64;
+
 impl HeldSlots {
+    /// With room for `expected` holds, so that placing one of them does not allocate.
+    pub(super) fn with_room(expected: usize) -> Self {
+        Self { ends: VecDeque::with_capacity(expected.min(ROOM)) }
+    }
+
     pub(super) fn count(&self) -> usize {
         self.ends.len()
     }
@@ -53,10 +61,10 @@ mod tests {
 
     #[test]
     fn a_hold_is_over_at_its_end_and_not_before() {
-        let mut held = HeldSlots::default();
+        let mut held = HeldSlots::with_room(2);
         held.place(10 * SECOND);
         held.place(12 * SECOND);
-        assert_eq!(held.take_expired(10 * SECOND - Duration::from_nanos(1)), None);
+        assert_eq!(held.take_expired(Duration::from_nanos(9_999_999_999)), None);
         assert_eq!(held.take_expired(10 * SECOND), Some(10 * SECOND));
         assert_eq!(held.take_expired(10 * SECOND), None);
         assert_eq!(

@@ -112,7 +112,7 @@ impl State {
             limit: Limit::new(&constants),
             constants,
             active: 0,
-            held: HeldSlots::default(),
+            held: HeldSlots::with_room(constants.max_limit),
             breaker: Breaker::Closed,
             line: Queue::new(),
             polls: Queue::new(),
@@ -200,7 +200,7 @@ impl State {
                 if self.probe_is_due(now) {
                     self.send_probe(waiter, now, effects);
                 } else {
-                    self.refuse(waiter, now, effects);
+                    refuse(waiter, now, effects);
                 }
             }
         }
@@ -279,7 +279,7 @@ impl State {
         let (period_ends, reopened) = (outage.period_ends, outage.reopened);
         effects.note(now, Happened::Opened { outcome, period_ends, reopened });
         while let Some(waiter) = self.line.take_brief() {
-            self.refuse(waiter, now, effects);
+            refuse(waiter, now, effects);
         }
     }
 
@@ -320,11 +320,11 @@ impl State {
         let grant = Grant { kind: waiter.kind, probe, started: self.limit.epoch() };
         effects.verdicts.push((waiter.id, Verdict::Granted(grant)));
     }
+}
 
-    fn refuse(&mut self, waiter: Waiter, now: Duration, effects: &mut Effects) {
-        gave_up(waiter, GaveUp::NotClosed, now, effects);
-        effects.verdicts.push((waiter.id, Verdict::Refused));
-    }
+fn refuse(waiter: Waiter, now: Duration, effects: &mut Effects) {
+    gave_up(waiter, GaveUp::NotClosed, now, effects);
+    effects.verdicts.push((waiter.id, Verdict::Refused));
 }
 
 fn gave_up(waiter: Waiter, why: GaveUp, now: Duration, effects: &mut Effects) {

@@ -4,6 +4,7 @@ use crate::outbound::body::BodyError;
 use crate::outbound::discover::DiscoveryError;
 use crate::outbound::signing::SigningError;
 use crate::outbound::transport::{TransportError, TransportPhase};
+use crate::outcome::{Outcome, TransportKind};
 
 /// A call that was made and failed. Carries no text of the peer or of a resolver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -66,6 +67,30 @@ impl CallError {
             (CallFailure::Exchange, CallPhase::Body) => TransportPhase::Body,
         };
         TransportError { phase, timed_out: self.timed_out }.as_label()
+    }
+
+    /// What the failure says of the load of the server that was called, by the rule a load gate goes by.
+    ///
+    /// Time that ran out before anything was sent is a transport error and no timeout: the server is at work on nothing.
+    #[must_use]
+    pub fn outcome(self) -> Outcome {
+        let kind = match (self.failure, self.phase) {
+            (CallFailure::Unsignable, _) | (CallFailure::Exchange, CallPhase::Prepare) => TransportKind::NotBuildable,
+            (
+                CallFailure::Discovery(
+                    DiscoveryError::AddressRefused | DiscoveryError::SrvRefused | DiscoveryError::OwnServer,
+                ),
+                _,
+            ) => return Outcome::unsent(),
+            (CallFailure::Discovery(_), _) | (CallFailure::Exchange, CallPhase::Discover | CallPhase::Connect) => {
+                TransportKind::NotConnected
+            }
+            (CallFailure::TooLarge, _) => TransportKind::Undecodable,
+            (CallFailure::Exchange, _) if self.timed_out => TransportKind::TimedOut,
+            (CallFailure::Exchange, CallPhase::Send) => TransportKind::Reset,
+            (CallFailure::Exchange, CallPhase::Body) => TransportKind::BodyCutOff,
+        };
+        Outcome::of_transport(kind)
     }
 }
 
@@ -137,6 +162,7 @@ impl From<BodyError> for CallError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::outcome::Overload;
 
     #[test]
     fn every_error_has_its_own_word_and_knows_whether_time_ended_it() {
@@ -158,6 +184,31 @@ mod tests {
         ] {
             assert_eq!((error.as_label(), error.timed_out), (label, timed_out));
             assert_eq!(error.to_string(), label);
+        }
+    }
+    #[test]
+    fn every_error_says_what_it_says_of_the_servers_load() {
+        let transport = |phase, timed_out| CallError::from(TransportError { phase, timed_out });
+        let overload = Outcome::overloaded(Overload::Transport);
+        for (error, outcome) in [
+            (CallError::from(SigningError::Content), Outcome::unsent()),
+            (DiscoveryError::AddressRefused.into(), Outcome::unsent()),
+            (DiscoveryError::SrvRefused.into(), Outcome::unsent()),
+            (DiscoveryError::OwnServer.into(), Outcome::unsent()),
+            (DiscoveryError::OutOfTime.into(), overload),
+            (DiscoveryError::DnsFailure.into(), overload),
+            (DiscoveryError::NoAddresses.into(), overload),
+            (transport(TransportPhase::Build, false), Outcome::unsent()),
+            (transport(TransportPhase::Connect, false), overload),
+            (transport(TransportPhase::Connect, true), overload),
+            (transport(TransportPhase::Send, false), overload),
+            (transport(TransportPhase::Send, true), Outcome::timeout()),
+            (transport(TransportPhase::Body, false), overload),
+            (transport(TransportPhase::Body, true), Outcome::timeout()),
+            (BodyError::OutOfTime.into(), Outcome::timeout()),
+            (BodyError::TooLarge.into(), Outcome::refused()),
+        ] {
+            assert_eq!(error.outcome(), outcome, "{error:?}");
         }
     }
 }

@@ -44,6 +44,7 @@ pub(crate) mod single_flight;
 pub(crate) mod tls_roots;
 pub(crate) mod trail;
 pub(crate) mod transport;
+pub(crate) mod transport_kind;
 pub(crate) mod well_known;
 
 use std::future::Future;
@@ -62,6 +63,7 @@ pub use signing::{Ed25519Signer, InvalidSigningKey, RequestSigner, SigningError}
 pub use tls_roots::{TlsRoots, TlsRootsError};
 pub use trail::{DiscoveryStep, Explained, StepOutcome, TakenStep};
 pub use transport::{Attempt, RemoteBody, Transport, TransportError, TransportPhase};
+pub use transport_kind::transport_kind;
 
 /// A boxed future, as the object-safe traits of this floor return it.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;

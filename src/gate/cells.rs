@@ -1,0 +1,96 @@
+//! Where a waiter finds its verdict: one cell each, named by a [`WaiterId`].
+
+use std::task::Waker;
+
+use crate::gate::effects::Verdict;
+use crate::gate::queue::WaiterId;
+
+/// Room for so many waiters before the cells allocate.
+const ROOM: usize = 8;
+
+#[derive(Debug)]
+pub(super) struct Cells {
+    cells: Vec<Cell>,
+    free: Vec<usize>,
+}
+
+#[derive(Debug)]
+enum Cell {
+    Free,
+    Waiting(Option<Waker>),
+    Answered(Verdict),
+}
+
+impl Cells {
+    pub(super) fn new() -> Self {
+        Self { cells: Vec::with_capacity(ROOM), free: Vec::with_capacity(ROOM) }
+    }
+
+    /// A cell for a new waiter.
+    pub(super) fn enter(&mut self) -> WaiterId {
+        let waiting = Cell::Waiting(None);
+        if let Some(index) = self.free.pop()
+            && let Some(cell) = self.cells.get_mut(index)
+        {
+            *cell = waiting;
+            return WaiterId(index);
+        }
+        self.cells.push(waiting);
+        WaiterId(self.cells.len().saturating_sub(1))
+    }
+
+    /// Puts the verdict where its waiter finds it, and says whom to wake.
+    pub(super) fn answer(&mut self, id: WaiterId, verdict: Verdict) -> Option<Waker> {
+        let cell = self.cells.get_mut(id.0)?;
+        match std::mem::replace(cell, Cell::Answered(verdict)) {
+            Cell::Waiting(waker) => waker,
+            Cell::Free | Cell::Answered(_) => None,
+        }
+    }
+
+    /// Takes the verdict, and frees the cell, if there is one.
+    pub(super) fn take_answer(&mut self, id: WaiterId) -> Option<Verdict> {
+        match self.cells.get(id.0) {
+            Some(Cell::Answered(verdict)) => {
+                let verdict = *verdict;
+                self.free(id);
+                Some(verdict)
+            }
+            _ => None,
+        }
+    }
+
+    /// Frees the cell of a waiter that goes away, with or without a verdict.
+    pub(super) fn free(&mut self, id: WaiterId) {
+        if let Some(cell) = self.cells.get_mut(id.0)
+            && !matches!(cell, Cell::Free)
+        {
+            *cell = Cell::Free;
+            self.free.push(id.0);
+        }
+    }
+
+    /// Wakes this one from now on.
+    pub(super) fn register(&mut self, id: WaiterId, waker: &Waker) {
+        if let Some(Cell::Waiting(registered)) = self.cells.get_mut(id.0)
+            && !registered.as_ref().is_some_and(|registered| registered.will_wake(waker))
+        {
+            *registered = Some(waker.clone());
+        }
+    }
+
+    /// Wakes nobody until registered anew: the waiter is being polled.
+    pub(super) fn unregister(&mut self, id: WaiterId) {
+        if let Some(Cell::Waiting(registered)) = self.cells.get_mut(id.0) {
+            *registered = None;
+        }
+    }
+
+    /// The wakers of all who wait.
+    pub(super) fn take_wakers(&mut self) -> impl Iterator<Item = Waker> + '_ {
+        self.cells.iter_mut().filter_map(|cell| match cell {
+            Cell::Waiting(waker) => waker.take(),
+            Cell::Free | Cell::Answered(_) => None,
+        })
+    }
+}

@@ -1,0 +1,163 @@
+//! What happened at a gate: the latest events, numbered, and a reader that follows them.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::future::poll_fn;
+use std::task::{Poll, Waker};
+use std::time::Duration;
+
+use crate::gate::effects::{Dated, Happened};
+use crate::gate::homeserver_gate::HomeserverGate;
+use crate::limits::GATE_EVENTS_KEPT;
+
+/// Something that happened at a gate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct GateEvent {
+    /// Its number: one more than that of the event before it, from 0. A gap says how many were missed.
+    pub seq: u64,
+    /// When, as time since the gate was made ([`HomeserverGate::age`]).
+    pub at: Duration,
+    /// What.
+    pub what: Happened,
+}
+
+/// Follows what happens at one gate.
+///
+/// The gate remembers its latest 256 events; a reader that falls behind further misses the oldest, and sees it by the gap
+/// in [`GateEvent::seq`]. A hold's end is reported when the gate is next used or looked at, with the time it ended at.
+pub struct GateEvents {
+    gate: HomeserverGate,
+    next_seq: u64,
+    reader: usize,
+}
+
+impl GateEvents {
+    pub(super) fn of(gate: HomeserverGate) -> Self {
+        let reader = gate.shared.with_log(EventLog::add_reader);
+        Self { gate, next_seq: 0, reader }
+    }
+
+    /// The next event that has happened already, the oldest remembered first.
+    ///
+    /// *Panics:* never. *Blocking:* no.
+    #[must_use]
+    pub fn try_next(&mut self) -> Option<GateEvent> {
+        let event = self.gate.shared.with_log(|log| log.first_from(self.next_seq))?;
+        self.next_seq = event.seq.wrapping_add(1);
+        Some(event)
+    }
+
+    /// The next event, waited for if there is none yet.
+    ///
+    /// *Cancel safety:* dropping the future loses no event.
+    pub async fn next(&mut self) -> GateEvent {
+        let event = poll_fn(|context| {
+            self.gate.shared.with_log(|log| {
+                if let Some(event) = log.first_from(self.next_seq) {
+                    return Poll::Ready(event);
+                }
+                log.wake_on_event(self.reader, context.waker());
+                Poll::Pending
+            })
+        })
+        .await;
+        self.next_seq = event.seq.wrapping_add(1);
+        event
+    }
+}
+
+impl Drop for GateEvents {
+    fn drop(&mut self) {
+        self.gate.shared.with_log(|log| log.remove_reader(self.reader));
+    }
+}
+
+impl fmt::Debug for GateEvents {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("GateEvents")
+            .field("gate", self.gate.key())
+            .field("next_seq", &self.next_seq)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Happened {
+    /// The fixed word for logs and metrics.
+    #[must_use]
+    pub fn as_label(self) -> &'static str {
+        match self {
+            Self::Admitted { .. } => "admitted",
+            Self::Finished { .. } => "finished",
+            Self::LimitChanged { .. } => "limit-changed",
+            Self::Held { .. } => "held",
+            Self::HoldExpired => "hold-expired",
+            Self::Opened { .. } => "opened",
+            Self::Probing => "probing",
+            Self::Closed => "closed",
+            Self::GaveUp { .. } => "gave-up",
+        }
+    }
+}
+
+/// The latest events of one gate.
+#[derive(Debug)]
+pub(super) struct EventLog {
+    latest: VecDeque<Dated>,
+    /// The number of the oldest in `latest`.
+    first_seq: u64,
+    readers: Vec<Option<Reader>>,
+}
+
+#[derive(Debug, Default)]
+struct Reader {
+    waker: Option<Waker>,
+}
+
+impl EventLog {
+    pub(super) fn new() -> Self {
+        Self { latest: VecDeque::with_capacity(GATE_EVENTS_KEPT), first_seq: 0, readers: Vec::new() }
+    }
+
+    pub(super) fn note(&mut self, event: Dated) {
+        if self.latest.len() >= GATE_EVENTS_KEPT {
+            self.latest.pop_front();
+            self.first_seq = self.first_seq.wrapping_add(1);
+        }
+        self.latest.push_back(event);
+    }
+
+    /// The wakers of the readers that wait.
+    pub(super) fn take_wakers(&mut self) -> impl Iterator<Item = Waker> + '_ {
+        self.readers.iter_mut().flatten().filter_map(|reader| reader.waker.take())
+    }
+
+    fn first_from(&self, seq: u64) -> Option<GateEvent> {
+        let skipped = seq.saturating_sub(self.first_seq);
+        let dated = self.latest.get(usize::try_from(skipped).ok()?)?;
+        Some(GateEvent { seq: self.first_seq.saturating_add(skipped), at: dated.at, what: dated.what })
+    }
+
+    fn add_reader(&mut self) -> usize {
+        let reader = Some(Reader::default());
+        if let Some((index, place)) = self.readers.iter_mut().enumerate().find(|(_, place)| place.is_none()) {
+            *place = reader;
+            return index;
+        }
+        self.readers.push(reader);
+        self.readers.len().saturating_sub(1)
+    }
+
+    fn remove_reader(&mut self, index: usize) {
+        if let Some(place) = self.readers.get_mut(index) {
+            *place = None;
+        }
+        while self.readers.pop_if(|last| last.is_none()).is_some() {}
+    }
+
+    fn wake_on_event(&mut self, index: usize, waker: &Waker) {
+        if let Some(Some(reader)) = self.readers.get_mut(index) {
+            reader.waker = Some(waker.clone());
+        }
+    }
+}

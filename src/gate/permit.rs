@@ -1,0 +1,109 @@
+//! [`Permit`]: leave to send one call that takes a slot.
+
+use std::fmt;
+use std::future::Future;
+use std::time::Duration;
+
+use crate::gate::effects::Grant;
+use crate::gate::homeserver_gate::HomeserverGate;
+use crate::gate::outer_timeout::{OuterTimeout, within};
+use crate::gate::state::Event;
+use crate::outcome::Outcome;
+
+/// Leave to send one bounded call. Made by [`HomeserverGate::acquire`] and [`HomeserverGate::acquire_within`].
+///
+/// [`finish`](Self::finish) is the only way to teach the gate. Dropped instead, it frees its slot and teaches nothing; if it
+/// was the probe, the next waiter is. Dropping never panics and never waits.
+#[must_use = "dropping the permit gives the slot back: it has to live as long as the call"]
+pub struct Permit {
+    gate: HomeserverGate,
+    /// Nothing once it was finished.
+    grant: Option<Grant>,
+    admitted_at: Duration,
+}
+
+impl Permit {
+    pub(super) fn new(gate: HomeserverGate, grant: Grant, admitted_at: Duration) -> Self {
+        Self { gate, grant: Some(grant), admitted_at }
+    }
+
+    /// The call ended so. A timeout keeps the slot for as long as a homeserver is expected to go on working.
+    ///
+    /// *Panics:* never. *Blocking:* no; nothing is allocated.
+    pub fn finish(mut self, outcome: Outcome) {
+        self.end(Some(outcome));
+    }
+
+    /// The call succeeded; it is fast if it took less than half of `timeout`, its own, since it was admitted.
+    pub fn finish_success(self, timeout: Duration) {
+        let outcome = Outcome::success(self.elapsed(), timeout);
+        self.finish(outcome);
+    }
+
+    /// Time since the call was admitted.
+    #[must_use]
+    pub fn elapsed(&self) -> Duration {
+        self.gate.shared.now().saturating_sub(self.admitted_at)
+    }
+
+    /// Whether the call is the probe that decides if the breaker closes.
+    #[must_use]
+    pub fn is_probe(&self) -> bool {
+        self.grant.is_some_and(|grant| grant.probe)
+    }
+
+    /// Runs `call` under an outer timeout and finishes with what `classify` makes of its answer and the time it took.
+    ///
+    /// For calls that retry inside: a permit must not cover retries that go on for minutes, so `outer` bounds the call and
+    /// its retries together, and dropping `call` ends them. The span of the permit is bounded, and a timeout is reported as
+    /// one.
+    ///
+    /// *Errors:* [`OuterTimeout`]; `call` was dropped and the slot is held. *Cancel safety:* dropping the future drops
+    /// `call` and the permit, which teaches nothing.
+    ///
+    /// ```
+    /// use portcullis::Outcome;
+    /// use portcullis::gate::{GateKey, HomeserverGate};
+    /// use std::time::Duration;
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap().block_on(async {
+    /// # let gate = HomeserverGate::new(GateKey::from_base_url("https://matrix.example.org").unwrap());
+    /// let outer = Duration::from_secs(30);
+    /// let join = async { Err::<(), _>(http::StatusCode::BAD_GATEWAY) }; // retries inside, for how long nobody knows
+    /// let joined = gate.acquire().await.run_within(outer, join, |answer, elapsed| match answer {
+    ///     Ok(()) => Outcome::success(elapsed, outer),
+    ///     Err(status) => Outcome::of_status(*status, elapsed, outer),
+    /// });
+    /// assert_eq!(joined.await, Ok(Err(http::StatusCode::BAD_GATEWAY)));
+    /// assert_eq!(gate.status().limit, 1);
+    /// # });
+    /// ```
+    pub async fn run_within<T>(
+        self,
+        outer: Duration,
+        call: impl Future<Output = T>,
+        classify: impl FnOnce(&T, Duration) -> Outcome,
+    ) -> Result<T, OuterTimeout> {
+        let (answer, outcome) = within(outer, call, classify).await;
+        self.finish(outcome);
+        answer
+    }
+
+    fn end(&mut self, outcome: Option<Outcome>) {
+        if let Some(grant) = self.grant.take() {
+            self.gate.shared.tell(Event::Ended { grant, outcome });
+        }
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        self.end(None);
+    }
+}
+
+impl fmt::Debug for Permit {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Permit").field("gate", self.gate.key()).field("grant", &self.grant).finish_non_exhaustive()
+    }
+}

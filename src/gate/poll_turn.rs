@@ -1,0 +1,90 @@
+//! [`PollTurn`]: leave to send one long-poll.
+
+use std::fmt;
+use std::future::Future;
+use std::time::Duration;
+
+use crate::gate::effects::Grant;
+use crate::gate::homeserver_gate::HomeserverGate;
+use crate::gate::outer_timeout::{OuterTimeout, within};
+use crate::gate::state::Event;
+use crate::outcome::Outcome;
+
+/// Leave to send one long-poll. Made by [`HomeserverGate::poll_turn`].
+///
+/// It holds no slot, and how long it takes says nothing: a poll is meant to wait at the homeserver. A failure halves the
+/// limit like any other, can open the breaker, and a timeout leaves a held slot. Dropped, it teaches nothing; if it was the
+/// probe, the next waiter is.
+///
+/// ```
+/// use portcullis::Outcome;
+/// use portcullis::gate::{GateKey, HomeserverGate};
+/// use portcullis::limits::LONG_POLL_TIMEOUT;
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap().block_on(async {
+/// # let gate = HomeserverGate::new(GateKey::from_base_url("https://matrix.example.org").unwrap());
+/// let turn = gate.poll_turn().await; // at once, while the breaker is closed
+/// let silent = std::future::pending::<()>();
+/// turn.run_within(LONG_POLL_TIMEOUT, silent, |(), elapsed| Outcome::success(elapsed, LONG_POLL_TIMEOUT)).await.unwrap_err();
+/// let status = gate.status();
+/// assert_eq!((status.limit, status.active, status.held), (1, 0, 1));
+/// # });
+/// ```
+#[must_use = "a dropped turn teaches the gate nothing"]
+pub struct PollTurn {
+    gate: HomeserverGate,
+    /// Nothing once it was finished.
+    grant: Option<Grant>,
+}
+
+impl PollTurn {
+    pub(super) fn new(gate: HomeserverGate, grant: Grant) -> Self {
+        Self { gate, grant: Some(grant) }
+    }
+
+    /// The poll ended so.
+    ///
+    /// *Panics:* never. *Blocking:* no.
+    pub fn finish(mut self, outcome: Outcome) {
+        self.end(Some(outcome));
+    }
+
+    /// Whether the poll is the probe that decides if the breaker closes.
+    #[must_use]
+    pub fn is_probe(&self) -> bool {
+        self.grant.is_some_and(|grant| grant.probe)
+    }
+
+    /// Runs `call` under an outer timeout and finishes with what `classify` makes of its answer, as
+    /// [`Permit::run_within`](crate::gate::Permit::run_within) does.
+    ///
+    /// *Errors:* [`OuterTimeout`]; a slot is held. *Cancel safety:* dropping the future drops `call` and the turn.
+    pub async fn run_within<T>(
+        self,
+        outer: Duration,
+        call: impl Future<Output = T>,
+        classify: impl FnOnce(&T, Duration) -> Outcome,
+    ) -> Result<T, OuterTimeout> {
+        let (answer, outcome) = within(outer, call, classify).await;
+        self.finish(outcome);
+        answer
+    }
+
+    fn end(&mut self, outcome: Option<Outcome>) {
+        if let Some(grant) = self.grant.take() {
+            self.gate.shared.tell(Event::Ended { grant, outcome });
+        }
+    }
+}
+
+impl Drop for PollTurn {
+    fn drop(&mut self) {
+        self.end(None);
+    }
+}
+
+impl fmt::Debug for PollTurn {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("PollTurn").field("gate", self.gate.key()).field("grant", &self.grant).finish()
+    }
+}
