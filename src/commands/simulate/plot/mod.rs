@@ -135,7 +135,9 @@ pub(super) fn of_outage(outage: &Outage) -> Picture {
     };
     Picture {
         title: "An outage and the recovery, without the load gate and with it".to_owned(),
-        subtitle: format!("Four callers always want a page, and ask for the next at once. The homeserver {down} until {well_from}."),
+        subtitle: format!(
+            "Four callers always want a page, and ask for the next at once. The homeserver {down} until {well_from}."
+        ),
         length: outage.gate.until,
         without: run(&outage.ungoverned, "Without the gate"),
         with: run(&outage.gate, "With the gate"),

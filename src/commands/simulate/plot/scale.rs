@@ -35,8 +35,8 @@ pub(super) fn time_marks(length: Duration) -> Vec<(Duration, String)> {
         .map(|minutes| Duration::from_secs(60 * minutes))
         .into_iter()
         .find(|apart| *apart * MOST_TIME_MARKS >= length)
-        .unwrap_or(length.max(Duration::from_secs(1)));
-    (0..)
+        .unwrap_or_else(|| length.max(Duration::from_secs(1)));
+    (0..=MOST_TIME_MARKS)
         .map(|mark| apart * mark)
         .take_while(|at| *at <= length)
         .map(|at| (at, format!("{}:{:02}", at.as_secs() / 3600, at.as_secs() / 60 % 60)))
