@@ -201,7 +201,7 @@ fn told(what: Happened) -> Option<String> {
         Happened::HoldExpired => Some("a held slot is free again".to_owned()),
         Happened::Opened { outcome, reopened: 0, .. } => Some(format!("the breaker opens: {}", outcome.as_label())),
         Happened::Opened { outcome, reopened, .. } => {
-            Some(format!("the breaker stays open: {}, {reopened} probes failed", outcome.as_label()))
+            Some(format!("the breaker stays open: {}; failed probes: {reopened}", outcome.as_label()))
         }
         Happened::Probing => Some("the breaker lets one page through".to_owned()),
         Happened::Closed => Some("the breaker closes".to_owned()),
