@@ -269,7 +269,7 @@ pub const GATES: usize = 1024;
 
 /// How many of its latest events a gate remembers: a day of the record's worst incident, and some hours of a busy
 /// backfill's refusals. *Source: ours.*
-pub const GATE_EVENTS_KEPT: usize = 256;
+pub const GATE_EVENTS_KEPT: u64 = 256;
 
 /// Longest host in the name of a gate, in bytes. *Source: RFC 1035, section 2.3.4, as for a server name.*
 pub const MAX_GATE_HOST_BYTES: usize = 255;

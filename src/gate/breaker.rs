@@ -31,6 +31,7 @@ pub(super) struct Outage {
 }
 
 impl Breaker {
+    #[inline]
     pub(super) fn is_closed(&self) -> bool {
         matches!(self, Self::Closed)
     }

@@ -26,17 +26,21 @@ impl Cells {
         Self { cells: Vec::with_capacity(ROOM), free: Vec::with_capacity(ROOM) }
     }
 
-    /// A cell for a new waiter.
+    /// The name of the next waiter to [`enter`](Self::enter).
+    #[inline]
+    pub(super) fn next_id(&self) -> WaiterId {
+        WaiterId(self.free.last().copied().unwrap_or(self.cells.len()))
+    }
+
+    /// A cell for a new waiter, under the name that was announced.
     pub(super) fn enter(&mut self) -> WaiterId {
-        let waiting = Cell::Waiting(None);
-        if let Some(index) = self.free.pop()
-            && let Some(cell) = self.cells.get_mut(index)
-        {
-            *cell = waiting;
-            return WaiterId(index);
+        let id = self.next_id();
+        self.free.pop();
+        match self.cells.get_mut(id.0) {
+            Some(cell) => *cell = Cell::Waiting(None),
+            None => self.cells.push(Cell::Waiting(None)),
         }
-        self.cells.push(waiting);
-        WaiterId(self.cells.len().saturating_sub(1))
+        id
     }
 
     /// Puts the verdict where its waiter finds it, and says whom to wake.

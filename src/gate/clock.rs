@@ -24,6 +24,7 @@ mod chosen {
             Self { start: Instant::now() }
         }
 
+        #[inline]
         pub(in crate::gate) fn now(&self) -> Duration {
             Instant::now().saturating_duration_since(self.start)
         }

@@ -39,6 +39,7 @@ pub struct GateCounts {
 }
 
 impl GateCounts {
+    #[inline]
     pub(super) fn note(&mut self, what: Happened) {
         let add = |count: &mut u64| *count = count.saturating_add(1);
         match what {

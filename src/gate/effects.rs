@@ -126,23 +126,18 @@ pub enum GaveUp {
     NotClosed,
 }
 
-/// Room for so much in one step before it allocates.
-const ROOM: usize = 8;
+/// Takes in what a step leads to, while it does.
+pub(super) trait Sink {
+    fn answer(&mut self, waiter: WaiterId, verdict: Verdict);
+    fn note(&mut self, at: Duration, what: Happened);
+}
 
-impl Effects {
-    /// Nothing yet, with room for the effects of an ordinary step.
-    pub(super) fn with_room() -> Self {
-        Self { verdicts: Vec::with_capacity(ROOM), happened: Vec::with_capacity(ROOM), wake_at: None }
+impl Sink for Effects {
+    fn answer(&mut self, waiter: WaiterId, verdict: Verdict) {
+        self.verdicts.push((waiter, verdict));
     }
 
-    /// Forgets everything and keeps its memory.
-    pub(super) fn clear(&mut self) {
-        self.verdicts.clear();
-        self.happened.clear();
-        self.wake_at = None;
-    }
-
-    pub(super) fn note(&mut self, at: Duration, what: Happened) {
+    fn note(&mut self, at: Duration, what: Happened) {
         self.happened.push(Dated { at, what });
     }
 }

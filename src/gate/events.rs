@@ -1,6 +1,5 @@
 //! What happened at a gate: the latest events, numbered, and a reader that follows them.
 
-use std::collections::VecDeque;
 use std::fmt;
 use std::future::poll_fn;
 use std::task::{Poll, Waker};
@@ -25,7 +24,8 @@ pub struct GateEvent {
 /// Follows what happens at one gate.
 ///
 /// The gate remembers its latest 256 events; a reader that falls behind further misses the oldest, and sees it by the gap
-/// in [`GateEvent::seq`]. A hold's end is reported when the gate is next used or looked at, with the time it ended at.
+/// in [`GateEvent::seq`]. Admissions and ends of calls are events only while there is a reader: at a gate nobody watches,
+/// they do not push out what is rarer. A hold's end is reported when the gate is next used or looked at, with the time it ended at.
 pub struct GateEvents {
     gate: HomeserverGate,
     next_seq: u64,
@@ -103,9 +103,10 @@ impl Happened {
 /// The latest events of one gate.
 #[derive(Debug)]
 pub(super) struct EventLog {
-    latest: VecDeque<Dated>,
-    /// The number of the oldest in `latest`.
-    first_seq: u64,
+    /// A ring: the event numbered `n` has its place at `n` modulo its length.
+    ring: Vec<Dated>,
+    /// The number of the next event.
+    next_seq: u64,
     readers: Vec<Option<Reader>>,
 }
 
@@ -116,15 +117,24 @@ struct Reader {
 
 impl EventLog {
     pub(super) fn new() -> Self {
-        Self { latest: VecDeque::with_capacity(GATE_EVENTS_KEPT), first_seq: 0, readers: Vec::new() }
+        Self {
+            ring: Vec::with_capacity(usize::try_from(GATE_EVENTS_KEPT).unwrap_or_default()),
+            next_seq: 0,
+            readers: Vec::new(),
+        }
     }
 
+    #[inline]
     pub(super) fn note(&mut self, event: Dated) {
-        if self.latest.len() >= GATE_EVENTS_KEPT {
-            self.latest.pop_front();
-            self.first_seq = self.first_seq.wrapping_add(1);
+        let is_ordinary = matches!(event.what, Happened::Admitted { .. } | Happened::Finished { .. });
+        if is_ordinary && !self.has_readers() {
+            return;
         }
-        self.latest.push_back(event);
+        match self.ring.get_mut(place_of(self.next_seq)) {
+            Some(oldest) => *oldest = event,
+            None => self.ring.push(event),
+        }
+        self.next_seq = self.next_seq.wrapping_add(1);
     }
 
     /// The wakers of the readers that wait.
@@ -132,10 +142,19 @@ impl EventLog {
         self.readers.iter_mut().flatten().filter_map(|reader| reader.waker.take())
     }
 
+    #[inline]
+    pub(super) fn has_readers(&self) -> bool {
+        !self.readers.is_empty()
+    }
+
+    /// The event numbered `seq`, or the oldest there is after it.
     fn first_from(&self, seq: u64) -> Option<GateEvent> {
-        let skipped = seq.saturating_sub(self.first_seq);
-        let dated = self.latest.get(usize::try_from(skipped).ok()?)?;
-        Some(GateEvent { seq: self.first_seq.saturating_add(skipped), at: dated.at, what: dated.what })
+        let kept = u64::try_from(self.ring.len()).unwrap_or(u64::MAX);
+        let seq = seq.max(self.next_seq.saturating_sub(kept));
+        if seq >= self.next_seq {
+            return None;
+        }
+        self.ring.get(place_of(seq)).map(|dated| GateEvent { seq, at: dated.at, what: dated.what })
     }
 
     fn add_reader(&mut self) -> usize {
@@ -160,4 +179,9 @@ impl EventLog {
             reader.waker = Some(waker.clone());
         }
     }
+}
+
+#[inline]
+fn place_of(seq: u64) -> usize {
+    usize::try_from(seq % GATE_EVENTS_KEPT).unwrap_or_default()
 }

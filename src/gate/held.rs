@@ -21,6 +21,7 @@ impl HeldSlots {
         Self { ends: VecDeque::with_capacity(expected.min(ROOM)) }
     }
 
+    #[inline]
     pub(super) fn count(&self) -> usize {
         self.ends.len()
     }
@@ -30,6 +31,7 @@ impl HeldSlots {
     }
 
     /// Takes out one hold that is over at `now`, and says when it ended.
+    #[inline]
     pub(super) fn take_expired(&mut self, now: Duration) -> Option<Duration> {
         self.ends.pop_front_if(|end| *end <= now)
     }

@@ -30,20 +30,30 @@ impl Limit {
         Self { current: constants.initial_limit, fast_successes: 0, decreases: Epoch(0) }
     }
 
+    #[inline]
     pub(super) fn current(&self) -> usize {
         self.current
     }
 
+    #[inline]
     pub(super) fn epoch(&self) -> Epoch {
         self.decreases
     }
 
     /// Whether a fast success counts: at the ceiling there is nothing to grow to.
+    #[inline]
     pub(super) fn can_grow(&self, constants: &GateConstants) -> bool {
         self.current < constants.max_limit
     }
 
+    /// Whether the next fast success raises the limit.
+    #[inline]
+    pub(super) fn is_about_to_grow(&self, constants: &GateConstants) -> bool {
+        self.fast_successes.saturating_add(1) >= constants.grow_after
+    }
+
     /// Counts one fast success.
+    #[inline]
     pub(super) fn count_success(&mut self, constants: &GateConstants) -> Option<Change> {
         if !self.can_grow(constants) {
             return None;

@@ -7,7 +7,6 @@ use std::time::Duration;
 use crate::gate::effects::Grant;
 use crate::gate::homeserver_gate::HomeserverGate;
 use crate::gate::outer_timeout::{OuterTimeout, within};
-use crate::gate::state::Event;
 use crate::outcome::Outcome;
 
 /// Leave to send one long-poll. Made by [`HomeserverGate::poll_turn`].
@@ -72,7 +71,7 @@ impl PollTurn {
 
     fn end(&mut self, outcome: Option<Outcome>) {
         if let Some(grant) = self.grant.take() {
-            self.gate.shared.tell(Event::Ended { grant, outcome });
+            self.gate.shared.tell_end(grant, outcome);
         }
     }
 }

@@ -39,6 +39,7 @@ impl Queue {
         Self { line: VecDeque::with_capacity(ROOM) }
     }
 
+    #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.line.is_empty()
     }

@@ -7,13 +7,14 @@ use crate::gate::cells::Cells;
 use crate::gate::clock::{Clock, Timer};
 use crate::gate::constants::GateConstants;
 use crate::gate::counts::GateCounts;
-use crate::gate::effects::{Effects, GaveUp, Grant, Happened, Verdict};
+use crate::gate::effects::{Call, Dated, GaveUp, Grant, Happened, Sink, Verdict};
 use crate::gate::events::EventLog;
 use crate::gate::key::GateKey;
 use crate::gate::limit::Epoch;
 use crate::gate::queue::{CallerKind, WaiterId};
 use crate::gate::snapshot::{NextAdmission, Snapshot};
 use crate::gate::state::{Event, State};
+use crate::outcome::Outcome;
 use crate::sync::Mutex;
 
 /// What the handles of one gate share.
@@ -30,11 +31,15 @@ pub(super) struct Shared {
 #[derive(Debug)]
 struct Inner {
     state: State,
-    /// The effects of the last step; their memory is used again.
-    effects: Effects,
-    cells: Cells,
     /// When somebody who waits may go by the passing of time alone.
     wake_at: Option<Duration>,
+    around: Around,
+}
+
+/// What there is around the state: who waits for its verdicts, and who hears of what happens.
+#[derive(Debug)]
+struct Around {
+    cells: Cells,
     log: EventLog,
     counts: GateCounts,
 }
@@ -69,11 +74,8 @@ impl Shared {
     pub(super) fn new(key: GateKey, constants: GateConstants) -> Self {
         let inner = Inner {
             state: State::new(constants),
-            effects: Effects::with_room(),
-            cells: Cells::new(),
             wake_at: None,
-            log: EventLog::new(),
-            counts: GateCounts::default(),
+            around: Around { cells: Cells::new(), log: EventLog::new(), counts: GateCounts::default() },
         };
         Self { key, clock: Clock::start(), inner: Mutex::new(inner) }
     }
@@ -87,11 +89,29 @@ impl Shared {
     }
 
     /// Tells the gate something, and does what follows.
+    #[inline]
     pub(super) fn tell(&self, event: Event) {
         let mut after = Aftermath::default();
         let mut inner = self.inner.lock();
         let now = self.clock.now();
         inner.step(event, now, &mut after);
+        drop(inner);
+        after.carry_out(&self.key);
+    }
+
+    /// Tells the gate how a call ended. The usual end needs neither the time nor anybody woken.
+    #[inline]
+    pub(super) fn tell_end(&self, grant: Grant, outcome: Option<Outcome>) {
+        let mut inner = self.inner.lock();
+        if !inner.around.log.has_readers()
+            && let Some(counted) = inner.state.ends_quietly(grant, outcome)
+        {
+            inner.around.counts.note(Happened::Finished { call: Call::Gated(grant.kind), outcome, counted });
+            return;
+        }
+        let mut after = Aftermath::default();
+        let now = self.clock.now();
+        inner.step(Event::Ended { grant, outcome }, now, &mut after);
         drop(inner);
         after.carry_out(&self.key);
     }
@@ -112,42 +132,40 @@ impl Shared {
             let (id, gives_up_at) = match stage {
                 Stage::Answered => return Poll::Pending,
                 Stage::Outside => {
-                    let id = inner.cells.enter();
+                    if let Some(verdict) = inner.arrive(kind, now, &mut after) {
+                        *stage = Stage::Answered;
+                        drop(inner);
+                        after.carry_out(&self.key);
+                        return Poll::Ready(granted(verdict, now));
+                    }
+                    let id = inner.around.cells.enter();
                     let gives_up_at = patience.map(|patience| now.saturating_add(patience));
                     *stage = Stage::Inside { id, gives_up_at, timer: None };
-                    inner.step(Event::Arrived { waiter: id, kind }, now, &mut after);
                     (id, gives_up_at)
                 }
                 Stage::Inside { id, gives_up_at, .. } => {
-                    inner.cells.unregister(*id);
+                    inner.around.cells.unregister(*id);
                     if inner.wake_at.is_some_and(|at| at <= now) {
                         inner.step(Event::TimePassed, now, &mut after);
                     }
                     (*id, *gives_up_at)
                 }
             };
-            let mut verdict = inner.cells.take_answer(id);
+            let mut verdict = inner.around.cells.take_answer(id);
             if verdict.is_none() && gives_up_at.is_some_and(|at| at <= now) {
                 inner.step(Event::Left { waiter: id, why: GaveUp::OutOfTime }, now, &mut after);
-                inner.cells.free(id);
+                inner.around.cells.free(id);
                 verdict = Some(Verdict::Refused);
             }
             if verdict.is_none() {
-                inner.cells.register(id, context.waker());
+                inner.around.cells.register(id, context.waker());
             }
             let alarm = inner.wake_at.into_iter().chain(gives_up_at).min();
             drop(inner);
             after.carry_out(&self.key);
-            match verdict {
-                Some(Verdict::Granted(grant)) => {
-                    *stage = Stage::Answered;
-                    return Poll::Ready(Some((grant, now)));
-                }
-                Some(Verdict::Refused) => {
-                    *stage = Stage::Answered;
-                    return Poll::Ready(None);
-                }
-                None => {}
+            if let Some(verdict) = verdict {
+                *stage = Stage::Answered;
+                return Poll::Ready(granted(verdict, now));
             }
             if self.poll_alarm(stage, alarm, context).is_pending() {
                 return Poll::Pending;
@@ -162,8 +180,8 @@ impl Shared {
         let mut after = Aftermath::default();
         let mut inner = self.inner.lock();
         let now = self.clock.now();
-        let verdict = inner.cells.take_answer(id);
-        inner.cells.free(id);
+        let verdict = inner.around.cells.take_answer(id);
+        inner.around.cells.free(id);
         match verdict {
             None => inner.step(Event::Left { waiter: id, why: GaveUp::Cancelled }, now, &mut after),
             Some(Verdict::Granted(grant)) => inner.step(Event::Ended { grant, outcome: None }, now, &mut after),
@@ -179,7 +197,7 @@ impl Shared {
         let mut inner = self.inner.lock();
         let now = self.clock.now();
         inner.step(Event::TimePassed, now, &mut after);
-        let (state, counts) = (&inner.state, inner.counts);
+        let (state, counts) = (&inner.state, inner.around.counts);
         (Seen { now, snapshot: state.snapshot(), next: state.next_admission(now), counts }, after)
     }
 
@@ -189,15 +207,15 @@ impl Shared {
         let inner = self.inner.get_mut();
         // Nobody waits, so nobody is to be woken.
         inner.step(Event::TimePassed, now, &mut Aftermath::default());
-        inner.state.is_at_rest().then_some(inner.counts)
+        inner.state.is_at_rest().then_some(inner.around.counts)
     }
 
     pub(super) fn counts(&self) -> GateCounts {
-        self.inner.lock().counts
+        self.inner.lock().around.counts
     }
 
     pub(super) fn with_log<T>(&self, ask: impl FnOnce(&mut EventLog) -> T) -> T {
-        ask(&mut self.inner.lock().log)
+        ask(&mut self.inner.lock().around.log)
     }
 
     /// Moves the clock of a race checker on and tells the gate, as a timer would.
@@ -221,34 +239,86 @@ impl Shared {
 }
 
 impl Inner {
+    #[inline]
     fn step(&mut self, event: Event, now: Duration, after: &mut Aftermath) {
-        self.state.step_into(event, now, &mut self.effects);
-        for (id, verdict) in &self.effects.verdicts {
-            after.wakers.extend(self.cells.answer(*id, *verdict));
-        }
-        if self.effects.wake_at != self.wake_at {
-            self.wake_at = self.effects.wake_at;
-            if self.wake_at.is_some() {
+        let mut listener = Listener { around: &mut self.around, after, arriving: None, answer: None };
+        let wake_at = self.state.step_into(event, now, &mut listener);
+        self.note_wake_at(wake_at, after);
+    }
+
+    /// Somebody comes. Without a verdict at once it has to enter the cells.
+    #[inline]
+    fn arrive(&mut self, kind: CallerKind, now: Duration, after: &mut Aftermath) -> Option<Verdict> {
+        let waiter = self.around.cells.next_id();
+        let mut listener = Listener { around: &mut self.around, after, arriving: Some(waiter), answer: None };
+        let wake_at = self.state.step_into(Event::Arrived { waiter, kind }, now, &mut listener);
+        let answer = listener.answer;
+        self.note_wake_at(wake_at, after);
+        answer
+    }
+
+    #[inline]
+    fn note_wake_at(&mut self, wake_at: Option<Duration>, after: &mut Aftermath) {
+        if self.wake_at != wake_at {
+            self.wake_at = wake_at;
+            if wake_at.is_some() {
                 // Each waiter keeps a timer for that moment: none depends on another one's being polled.
-                after.wakers.extend(self.cells.take_wakers());
+                after.wakers.extend(self.around.cells.take_wakers());
             }
         }
-        for dated in &self.effects.happened {
-            self.counts.note(dated.what);
-            self.log.note(*dated);
-            if matches!(dated.what, Happened::Opened { .. } | Happened::Closed) {
-                after.turned = Some(dated.what);
-            }
+    }
+}
+
+/// Brings the effects of one step to whom they concern.
+struct Listener<'step> {
+    around: &'step mut Around,
+    after: &'step mut Aftermath,
+    /// Who comes with this step, and has no cell yet.
+    arriving: Option<WaiterId>,
+    answer: Option<Verdict>,
+}
+
+impl Sink for Listener<'_> {
+    #[inline]
+    fn answer(&mut self, waiter: WaiterId, verdict: Verdict) {
+        if self.arriving == Some(waiter) {
+            self.answer = Some(verdict);
+        } else {
+            self.after.wakers.extend(self.around.cells.answer(waiter, verdict));
         }
-        if !self.effects.happened.is_empty() {
-            after.wakers.extend(self.log.take_wakers());
+    }
+
+    #[inline]
+    fn note(&mut self, at: Duration, what: Happened) {
+        self.around.counts.note(what);
+        self.around.log.note(Dated { at, what });
+        if matches!(what, Happened::Opened { .. } | Happened::Closed) {
+            self.after.turned = Some(what);
         }
+        if self.around.log.has_readers() {
+            self.after.wakers.extend(self.around.log.take_wakers());
+        }
+    }
+}
+
+fn granted(verdict: Verdict, now: Duration) -> Option<(Grant, Duration)> {
+    match verdict {
+        Verdict::Granted(grant) => Some((grant, now)),
+        Verdict::Refused => None,
     }
 }
 
 impl Aftermath {
     /// Wakes and logs. To be called without a lock.
+    #[inline]
     pub(super) fn carry_out(self, key: &GateKey) {
+        if !self.wakers.is_empty() || self.turned.is_some() {
+            self.wake_and_log(key);
+        }
+    }
+
+    #[cold]
+    fn wake_and_log(self, key: &GateKey) {
         for waker in self.wakers {
             waker.wake();
         }

@@ -22,6 +22,7 @@ use std::time::Duration;
 
 use crate::gate::breaker::Breaker;
 use crate::gate::constants::GateConstants;
+use crate::gate::effects::Sink;
 pub use crate::gate::effects::{Call, Dated, Effects, GaveUp, Grant, Happened, Verdict};
 use crate::gate::held::HeldSlots;
 pub use crate::gate::limit::Epoch;
@@ -122,13 +123,13 @@ impl State {
     /// Takes `event` at `now` and says what follows. `now` never runs backwards.
     pub fn step(&mut self, event: Event, now: Duration) -> Effects {
         let mut effects = Effects::default();
-        self.step_into(event, now, &mut effects);
+        effects.wake_at = self.step_into(event, now, &mut effects);
         effects
     }
 
-    /// The same into `effects`, which is cleared first: its memory is used again.
-    pub fn step_into(&mut self, event: Event, now: Duration, effects: &mut Effects) {
-        effects.clear();
+    /// The same into `effects`, but for the time to step again, which is returned.
+    #[inline]
+    pub(super) fn step_into(&mut self, event: Event, now: Duration, effects: &mut impl Sink) -> Option<Duration> {
         while let Some(end) = self.held.take_expired(now) {
             effects.note(end, Happened::HoldExpired);
         }
@@ -145,8 +146,35 @@ impl State {
             }
             Event::TimePassed => {}
         }
+        if self.line.is_empty() && self.polls.is_empty() {
+            return None;
+        }
         self.admit(now, effects);
-        effects.wake_at = self.wake_at(now);
+        self.wake_at(now)
+    }
+
+    /// Takes in the end of a call that moves a count at most, so that no time has to be read for it, and says whether it
+    /// counted. Nothing is done, and nothing said, about one that takes a [`step`](Self::step): the outcome says load, or
+    /// somebody waits, a slot is held, the call is the probe, or the limit is about to grow.
+    #[inline]
+    pub(super) fn ends_quietly(&mut self, grant: Grant, outcome: Option<Outcome>) -> Option<bool> {
+        if self.held.count() > 0
+            || !self.line.is_empty()
+            || !self.polls.is_empty()
+            || outcome.is_some_and(Outcome::is_load)
+        {
+            return None;
+        }
+        let counted = match self.lesson(grant, outcome) {
+            Lesson::Nothing => false,
+            Lesson::Growth if !self.limit.is_about_to_grow(&self.constants) => {
+                self.limit.count_success(&self.constants);
+                true
+            }
+            _ => return None,
+        };
+        self.give_back(grant);
+        Some(counted)
     }
 
     /// The decreases a call that starts now has seen.
@@ -157,6 +185,7 @@ impl State {
 
     /// The slots in use: active calls and held ones.
     #[must_use]
+    #[inline]
     pub fn slots_in_use(&self) -> usize {
         self.active.saturating_add(self.held.count())
     }
@@ -189,8 +218,13 @@ impl State {
         }
     }
 
-    fn arrived(&mut self, waiter: Waiter, now: Duration, effects: &mut Effects) {
+    #[inline]
+    fn arrived(&mut self, waiter: Waiter, now: Duration, effects: &mut impl Sink) {
         match waiter.kind {
+            // With nobody before it, it need not join the line to be the next.
+            CallerKind::Background | CallerKind::Brief if self.line.is_empty() && self.has_room() => {
+                self.grant(waiter, false, now, effects);
+            }
             CallerKind::Background => self.line.join(waiter),
             CallerKind::LongPoll => self.polls.join(waiter),
             CallerKind::Brief if self.breaker.is_closed() => self.line.join(waiter),
@@ -206,10 +240,9 @@ impl State {
         }
     }
 
-    fn ended(&mut self, grant: Grant, outcome: Option<Outcome>, now: Duration, effects: &mut Effects) {
-        if grant.kind != CallerKind::LongPoll {
-            self.active = self.active.saturating_sub(1);
-        }
+    #[inline]
+    fn ended(&mut self, grant: Grant, outcome: Option<Outcome>, now: Duration, effects: &mut impl Sink) {
+        self.give_back(grant);
         let lesson = self.lesson(grant, outcome);
         let counted = !matches!(lesson, Lesson::Nothing | Lesson::PassOn);
         effects.note(now, Happened::Finished { call: Call::Gated(grant.kind), outcome, counted });
@@ -242,7 +275,15 @@ impl State {
         }
     }
 
+    #[inline]
+    fn give_back(&mut self, grant: Grant) {
+        if grant.kind != CallerKind::LongPoll {
+            self.active = self.active.saturating_sub(1);
+        }
+    }
+
     /// The tables of the record: outcomes of an ordinary call, and outcomes of the probe.
+    #[inline]
     fn lesson(&self, grant: Grant, outcome: Option<Outcome>) -> Lesson {
         if grant.probe {
             return match outcome {
@@ -264,7 +305,7 @@ impl State {
         }
     }
 
-    fn interactive(&mut self, started: Epoch, outcome: Outcome, upload: bool, now: Duration, effects: &mut Effects) {
+    fn interactive(&mut self, started: Epoch, outcome: Outcome, upload: bool, now: Duration, effects: &mut impl Sink) {
         let says_load = outcome.is_load() && !(upload && outcome == Outcome::TimedOut);
         let counted =
             says_load && self.breaker.is_closed() && self.limit.current() > 1 && started == self.limit.epoch();
@@ -274,7 +315,7 @@ impl State {
         }
     }
 
-    fn open(&mut self, outcome: Outcome, now: Duration, effects: &mut Effects) {
+    fn open(&mut self, outcome: Outcome, now: Duration, effects: &mut impl Sink) {
         let outage = self.breaker.open(now, &self.constants);
         let (period_ends, reopened) = (outage.period_ends, outage.reopened);
         effects.note(now, Happened::Opened { outcome, period_ends, reopened });
@@ -284,9 +325,9 @@ impl State {
     }
 
     /// Lets in whoever may go.
-    fn admit(&mut self, now: Duration, effects: &mut Effects) {
+    fn admit(&mut self, now: Duration, effects: &mut impl Sink) {
         if self.breaker.is_closed() {
-            while self.slots_in_use() < self.limit.current()
+            while self.has_room()
                 && let Some(waiter) = self.line.next()
             {
                 self.grant(waiter, false, now, effects);
@@ -301,37 +342,47 @@ impl State {
         }
     }
 
+    /// Whether one more call may go out, the breaker being closed.
+    #[inline]
+    fn has_room(&self) -> bool {
+        self.breaker.is_closed() && self.slots_in_use() < self.limit.current()
+    }
+
     fn probe_is_due(&self, now: Duration) -> bool {
         matches!(self.breaker, Breaker::Open(outage) if outage.period_ends <= now) && self.held.count() == 0
     }
 
-    fn send_probe(&mut self, waiter: Waiter, now: Duration, effects: &mut Effects) {
+    fn send_probe(&mut self, waiter: Waiter, now: Duration, effects: &mut impl Sink) {
         self.breaker.probe();
         effects.note(now, Happened::Probing);
         self.grant(waiter, true, now, effects);
     }
 
-    fn grant(&mut self, waiter: Waiter, probe: bool, now: Duration, effects: &mut Effects) {
+    #[inline]
+    fn grant(&mut self, waiter: Waiter, probe: bool, now: Duration, effects: &mut impl Sink) {
         if waiter.kind != CallerKind::LongPoll {
             self.active = self.active.saturating_add(1);
         }
         let waited = now.saturating_sub(waiter.since);
         effects.note(now, Happened::Admitted { kind: waiter.kind, probe, waited });
         let grant = Grant { kind: waiter.kind, probe, started: self.limit.epoch() };
-        effects.verdicts.push((waiter.id, Verdict::Granted(grant)));
+        effects.answer(waiter.id, Verdict::Granted(grant));
     }
 }
 
-fn refuse(waiter: Waiter, now: Duration, effects: &mut Effects) {
+fn refuse(waiter: Waiter, now: Duration, effects: &mut impl Sink) {
     gave_up(waiter, GaveUp::NotClosed, now, effects);
-    effects.verdicts.push((waiter.id, Verdict::Refused));
+    effects.answer(waiter.id, Verdict::Refused);
 }
 
-fn gave_up(waiter: Waiter, why: GaveUp, now: Duration, effects: &mut Effects) {
+fn gave_up(waiter: Waiter, why: GaveUp, now: Duration, effects: &mut impl Sink) {
     let waited = now.saturating_sub(waiter.since);
     effects.note(now, Happened::GaveUp { kind: waiter.kind, why, waited });
 }
 
-fn limit_changed(change: Change, now: Duration, effects: &mut Effects) {
+fn limit_changed(change: Change, now: Duration, effects: &mut impl Sink) {
     effects.note(now, Happened::LimitChanged { from: change.from, to: change.to });
 }
+
+#[cfg(test)]
+mod tests;

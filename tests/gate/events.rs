@@ -106,8 +106,8 @@ async fn whoever_leaves_the_line_is_seen_with_the_reason() {
 #[tokio::test(start_paused = true)]
 async fn the_end_of_a_hold_has_its_own_time_however_late_it_is_noticed() {
     let rig = Rig::new();
-    rig.admitted().await.finish(TIMED_OUT);
     let mut events = rig.gate.events();
+    rig.admitted().await.finish(TIMED_OUT);
     drain(&mut events);
     rig.at_ms(hms(0, 25, 0)).await;
     assert!(rig.gate.status().held_until_ms.is_empty());
@@ -124,6 +124,19 @@ async fn a_reader_that_falls_behind_misses_the_oldest_and_sees_the_gap() {
     let found = drain(&mut events);
     assert_eq!((found.len(), found[0].0, found[255].0), (256, 744, 999));
     assert!(found.windows(2).all(|pair| pair[0].0 + 1 == pair[1].0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_reader_calls_that_come_and_go_push_out_nothing() {
+    let rig = Rig::starting_at(4);
+    rig.gate.interactive().report(FAILED);
+    for _ in 0..500 {
+        rig.admitted().await.finish(Outcome::Refused);
+    }
+    let mut events = rig.gate.events();
+    assert_eq!(drain(&mut events), [(0, 0, Happened::LimitChanged { from: 4, to: 2 })]);
+    rig.admitted().await.finish(Outcome::Refused);
+    assert_eq!(drain(&mut events).len(), 2);
 }
 
 #[tokio::test(start_paused = true)]
