@@ -110,6 +110,6 @@ pub use server_name::{DnsName, Host, InvalidServerName, ServerName};
 pub use status::{BudgetStatus, Budgets, Calls, Status, WorkerStatus};
 
 /// The README's examples, compiled and run with the doc tests.
-#[cfg(all(doctest, feature = "outbound"))]
+#[cfg(all(doctest, feature = "outbound", feature = "gate"))]
 #[doc = include_str!("../README.md")]
 struct Readme;
