@@ -100,7 +100,7 @@ impl Rules {
                     if outcome == Some(Outcome::TimedOut) {
                         of.timeouts.push(now);
                         let fifth_last = of.timeouts.iter().rev().nth(MAX_LIMIT);
-                        assert!(fifth_last.is_none_or(|then| now - *then >= TIMEOUT_HOLD), "{:?}", of.timeouts);
+                        assert!(fifth_last.is_none_or(|then| now >= *then + TIMEOUT_HOLD), "{:?}", of.timeouts);
                         self.timeouts.push_back(now);
                         if gate.held.len() >= gate.limit && gate.limit > 0 {
                             of.shut_until = gate.held[0];
