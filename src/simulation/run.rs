@@ -11,6 +11,9 @@ use crate::outcome::{Outcome, Overload};
 use crate::simulation::recording::{Page, Recording};
 use crate::simulation::server::{Answer, PageServer};
 
+/// Somebody looks at each gate's status so often. Looking has to change nothing.
+const LOOKS_EVERY: Duration = Duration::from_secs(60);
+
 /// Whether a gate stands before the server.
 #[derive(Clone, Copy, Debug)]
 pub enum Gated {
@@ -55,6 +58,7 @@ pub struct Seen<'a> {
 enum Due {
     GivesUp { page: usize },
     Wants { instance: usize, caller: usize },
+    Looks { instance: usize },
 }
 
 struct Client {
@@ -100,6 +104,11 @@ pub fn run(load: &Load, gated: Gated, server: &mut dyn PageServer, watch: &mut d
             simulation.due.push(Reverse((Duration::ZERO, Due::Wants { instance, caller })));
         }
     }
+    if matches!(gated, Gated::By(_)) {
+        for instance in 0..load.instances {
+            simulation.due.push(Reverse((LOOKS_EVERY, Due::Looks { instance })));
+        }
+    }
     simulation.until_nobody_asks();
     simulation.until_the_work_is_done();
     simulation.recording
@@ -125,6 +134,10 @@ impl Simulation<'_> {
                 match self.due.pop() {
                     Some(Reverse((_, Due::GivesUp { page }))) => self.ended(page, Outcome::timeout()),
                     Some(Reverse((_, Due::Wants { instance, caller }))) => self.wants(instance, caller),
+                    Some(Reverse((_, Due::Looks { instance }))) => {
+                        self.step(instance, Event::TimePassed);
+                        self.due.push(Reverse((next + LOOKS_EVERY, Due::Looks { instance })));
+                    }
                     None => {}
                 }
             } else {
