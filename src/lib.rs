@@ -17,6 +17,13 @@
 //! **The proof is a type.** An outbound call takes an [`Admitted`] by value, and only [`Admission::admit`] makes one. The
 //! slot moves into the call and lives exactly as long as the call does.
 //!
+//! Calls that *nobody* waits for are another matter: they can wait themselves. The `gate` module lets as many of them out to
+//! one homeserver as it has shown to bear, and none while it struggles:
+//!
+//! ```text
+//!  background caller ─► HomeserverGate::acquire ─► Permit ─► the caller's own request ─► Permit::finish(outcome)
+//! ```
+//!
 //! # Where to begin
 //!
 //! | you have | take |
@@ -26,9 +33,10 @@
 //! | a homeserver with a synchronous request pool | `Portcullis::handle_blocking`; the example of `Portcullis` is about it |
 //! | the same, with one lock around its data | `Portcullis::begin` under the lock, `Portcullis::finish_blocking` without it |
 //! | an asynchronous homeserver | `Portcullis::handle` |
+//! | background work at one homeserver: backfill, probes, joins, long-polls | `gate::GateRegistry` and `gate::HomeserverGate` |
 //!
-//! In each case there is one value made at the start ([`Admission`], or `Portcullis` which holds one) and one question per
-//! request. What a request is answered when it may not go out is made by [`Refusal::into_response`].
+//! In each case there is one value made at the start ([`Admission`], or `Portcullis` which holds one; a registry of gates)
+//! and one question per request. What a request is answered when it may not go out is made by [`Refusal::into_response`].
 //!
 //! # Numbers
 //!
@@ -46,15 +54,16 @@
 //!
 //! # Features
 //!
-//! `outbound` (discovery, signed calls, the directory routes), `gate` (the place of the load gate; empty in this release)
-//! and `server` (the reference homeserver and the binary) are on by default, because the package is the binary too. A
-//! library user takes `default-features = false` and what is needed. Without any of them the crate is admission and
-//! deadline alone, with neither an HTTP client nor a resolver in the tree.
+//! `outbound` (discovery, signed calls, the directory routes), `gate` (the load gate) and `server` (the reference
+//! homeserver and the binary) are on by default, because the package is the binary too. A library user takes
+//! `default-features = false` and what is needed. Without any of them the crate is admission and deadline alone, with
+//! neither an HTTP client nor a resolver in the tree; `gate` adds neither.
 //!
 //! # Logging
 //!
 //! Through `tracing`, under targets that begin with `portcullis::`. Refused and failed lookups are `debug`, a call that
-//! outlives its deadline is `warn`. No line holds a token or a URL.
+//! outlives its deadline is `warn`; so is a gate that stops letting calls out, once per outage. No line holds a token, or a
+//! URL beyond a gate's origin.
 //!
 //! # What this crate does not do
 //!

@@ -21,6 +21,12 @@ enum Cell {
     Answered(Verdict),
 }
 
+/// A waker that is not to be woken. Dropping it may drop a task, and with it a permit of this very gate: so not under the
+/// lock.
+#[derive(Debug)]
+#[must_use = "to be dropped once the lock is free"]
+pub(super) struct Discarded(#[expect(dead_code, reason = "it is kept to be dropped")] pub(super) Waker);
+
 impl Cells {
     pub(super) fn new() -> Self {
         Self { cells: Vec::with_capacity(ROOM), free: Vec::with_capacity(ROOM) }
@@ -57,7 +63,7 @@ impl Cells {
         match self.cells.get(id.0) {
             Some(Cell::Answered(verdict)) => {
                 let verdict = *verdict;
-                self.free(id);
+                let _no_waker = self.free(id);
                 Some(verdict)
             }
             _ => None,
@@ -65,28 +71,30 @@ impl Cells {
     }
 
     /// Frees the cell of a waiter that goes away, with or without a verdict.
-    pub(super) fn free(&mut self, id: WaiterId) {
-        if let Some(cell) = self.cells.get_mut(id.0)
-            && !matches!(cell, Cell::Free)
-        {
-            *cell = Cell::Free;
-            self.free.push(id.0);
+    pub(super) fn free(&mut self, id: WaiterId) -> Option<Discarded> {
+        let cell = self.cells.get_mut(id.0)?;
+        if matches!(cell, Cell::Free) {
+            return None;
+        }
+        self.free.push(id.0);
+        match std::mem::replace(cell, Cell::Free) {
+            Cell::Waiting(waker) => waker.map(Discarded),
+            Cell::Free | Cell::Answered(_) => None,
         }
     }
 
-    /// Wakes this one from now on.
+    /// Wakes this one from now on; it has been [`unregister`](Self::unregister)ed.
     pub(super) fn register(&mut self, id: WaiterId, waker: &Waker) {
-        if let Some(Cell::Waiting(registered)) = self.cells.get_mut(id.0)
-            && !registered.as_ref().is_some_and(|registered| registered.will_wake(waker))
-        {
+        if let Some(Cell::Waiting(registered @ None)) = self.cells.get_mut(id.0) {
             *registered = Some(waker.clone());
         }
     }
 
     /// Wakes nobody until registered anew: the waiter is being polled.
-    pub(super) fn unregister(&mut self, id: WaiterId) {
-        if let Some(Cell::Waiting(registered)) = self.cells.get_mut(id.0) {
-            *registered = None;
+    pub(super) fn unregister(&mut self, id: WaiterId) -> Option<Discarded> {
+        match self.cells.get_mut(id.0) {
+            Some(Cell::Waiting(registered)) => registered.take().map(Discarded),
+            _ => None,
         }
     }
 

@@ -53,13 +53,14 @@ impl GateEvents {
     /// *Cancel safety:* dropping the future loses no event.
     pub async fn next(&mut self) -> GateEvent {
         let event = poll_fn(|context| {
-            self.gate.shared.with_log(|log| {
-                if let Some(event) = log.first_from(self.next_seq) {
-                    return Poll::Ready(event);
-                }
-                log.wake_on_event(self.reader, context.waker());
-                Poll::Pending
-            })
+            let waker = context.waker().clone();
+            let (event, discarded) = self.gate.shared.with_log(|log| match log.first_from(self.next_seq) {
+                Some(event) => (Poll::Ready(event), Some(waker)),
+                None => (Poll::Pending, log.wake_on_event(self.reader, waker)),
+            });
+            // Dropping a waker may drop a task, and with it a permit of this gate: not under its lock.
+            drop(discarded);
+            event
         })
         .await;
         self.next_seq = event.seq.wrapping_add(1);
@@ -69,7 +70,8 @@ impl GateEvents {
 
 impl Drop for GateEvents {
     fn drop(&mut self) {
-        self.gate.shared.with_log(|log| log.remove_reader(self.reader));
+        let discarded = self.gate.shared.with_log(|log| log.remove_reader(self.reader));
+        drop(discarded);
     }
 }
 
@@ -167,16 +169,17 @@ impl EventLog {
         self.readers.len().saturating_sub(1)
     }
 
-    fn remove_reader(&mut self, index: usize) {
-        if let Some(place) = self.readers.get_mut(index) {
-            *place = None;
-        }
+    fn remove_reader(&mut self, index: usize) -> Option<Reader> {
+        let reader = self.readers.get_mut(index).and_then(Option::take);
         while self.readers.pop_if(|last| last.is_none()).is_some() {}
+        reader
     }
 
-    fn wake_on_event(&mut self, index: usize, waker: &Waker) {
-        if let Some(Some(reader)) = self.readers.get_mut(index) {
-            reader.waker = Some(waker.clone());
+    /// Takes the reader's waker, and gives back the one that it replaces.
+    fn wake_on_event(&mut self, index: usize, waker: Waker) -> Option<Waker> {
+        match self.readers.get_mut(index) {
+            Some(Some(reader)) => reader.waker.replace(waker),
+            _ => Some(waker),
         }
     }
 }

@@ -19,7 +19,7 @@ use crate::sync::Mutex;
 
 /// What the handles of one gate share.
 ///
-/// Never: a waker is called, a log line written or anything awaited under the lock. The registry's lock may be held when
+/// Never: a waker is called or dropped, a log line written or anything awaited under the lock. The registry's lock may be held when
 /// this one is taken, never the other way round.
 #[derive(Debug)]
 pub(super) struct Shared {
@@ -127,6 +127,7 @@ impl Shared {
     ) -> Poll<Option<(Grant, Duration)>> {
         loop {
             let mut after = Aftermath::default();
+            let mut discarded = None;
             let mut inner = self.inner.lock();
             let now = self.clock.now();
             let (id, gives_up_at) = match stage {
@@ -144,7 +145,7 @@ impl Shared {
                     (id, gives_up_at)
                 }
                 Stage::Inside { id, gives_up_at, .. } => {
-                    inner.around.cells.unregister(*id);
+                    discarded = inner.around.cells.unregister(*id);
                     if inner.wake_at.is_some_and(|at| at <= now) {
                         inner.step(Event::TimePassed, now, &mut after);
                     }
@@ -154,7 +155,7 @@ impl Shared {
             let mut verdict = inner.around.cells.take_answer(id);
             if verdict.is_none() && gives_up_at.is_some_and(|at| at <= now) {
                 inner.step(Event::Left { waiter: id, why: GaveUp::OutOfTime }, now, &mut after);
-                inner.around.cells.free(id);
+                let _unregistered = inner.around.cells.free(id);
                 verdict = Some(Verdict::Refused);
             }
             if verdict.is_none() {
@@ -162,6 +163,7 @@ impl Shared {
             }
             let alarm = inner.wake_at.into_iter().chain(gives_up_at).min();
             drop(inner);
+            drop(discarded);
             after.carry_out(&self.key);
             if let Some(verdict) = verdict {
                 *stage = Stage::Answered;
@@ -181,13 +183,14 @@ impl Shared {
         let mut inner = self.inner.lock();
         let now = self.clock.now();
         let verdict = inner.around.cells.take_answer(id);
-        inner.around.cells.free(id);
+        let discarded = inner.around.cells.free(id);
         match verdict {
             None => inner.step(Event::Left { waiter: id, why: GaveUp::Cancelled }, now, &mut after),
             Some(Verdict::Granted(grant)) => inner.step(Event::Ended { grant, outcome: None }, now, &mut after),
             Some(Verdict::Refused) => {}
         }
         drop(inner);
+        drop(discarded);
         after.carry_out(&self.key);
     }
 

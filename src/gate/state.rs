@@ -307,8 +307,8 @@ impl State {
 
     fn interactive(&mut self, started: Epoch, outcome: Outcome, upload: bool, now: Duration, effects: &mut impl Sink) {
         let says_load = outcome.is_load() && !(upload && outcome == Outcome::TimedOut);
-        let counted =
-            says_load && self.breaker.is_closed() && self.limit.current() > 1 && started == self.limit.epoch();
+        // Never below 1; and while the breaker is not closed there is nothing to halve.
+        let counted = says_load && self.limit.current() > 1 && started == self.limit.epoch();
         effects.note(now, Happened::Finished { call: Call::Interactive, outcome: Some(outcome), counted });
         if counted {
             limit_changed(self.limit.halve(), now, effects);

@@ -33,6 +33,8 @@ mod main_timeline;
 #[cfg(test)]
 mod passing_on;
 #[cfg(test)]
+mod reentrant;
+#[cfg(test)]
 mod registry;
 #[cfg(test)]
 mod status;

@@ -70,6 +70,10 @@ impl Format {
 }
 
 impl Picture {
+    #[cfg_attr(
+        not(feature = "png"),
+        expect(clippy::unnecessary_wraps, reason = "an SVG cannot fail to be drawn; a PNG can")
+    )]
     pub(super) fn bytes(&self, format: Format) -> Result<Vec<u8>, String> {
         let svg = chart::draw(self).to_string();
         match format {
