@@ -94,6 +94,9 @@ mod outcome;
 mod portcullis;
 mod proxy;
 mod server_name;
+#[cfg(feature = "server")]
+#[doc(hidden)]
+pub mod simulation;
 #[cfg(feature = "outbound")]
 mod status;
 mod sync;
@@ -123,6 +126,6 @@ pub use server_name::{DnsName, Host, InvalidServerName, ServerName};
 pub use status::{BudgetStatus, Budgets, Calls, MediaStatus, Status, WorkerStatus};
 
 /// The README's examples, compiled and run with the doc tests.
-#[cfg(all(doctest, feature = "outbound"))]
+#[cfg(all(doctest, feature = "outbound", feature = "gate"))]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -5,7 +5,7 @@ mod commands;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{Args, Parser, Subcommand};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -19,6 +19,7 @@ Examples:
 
   portcullis resolve matrix.org                     where a server name leads, step by step
   portcullis demo                                   one attack, rehearsed on this machine
+  portcullis simulate incident --plot incident.svg  nine hours with the load gate and without, in a second
 
 Exit status: 0 done, 1 a promise or a lookup failed, 2 usage or configuration.";
 
@@ -109,6 +110,60 @@ Examples:
         #[arg(long)]
         json: bool,
     },
+    /// Rehearse the load gate under virtual time: an incident of nine hours takes a second.
+    ///
+    /// The gate in it is the real one, and nothing is random: every run prints the same. No network, no waiting.
+    Simulate {
+        #[command(subcommand)]
+        what: Simulate,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+enum Simulate {
+    /// The incident that the gate was made for, with it and without.
+    ///
+    /// Two clients fetch the history of a large room for nine hours: 2,111 pages, of which 1,016 are given up after 30 s
+    /// while the homeserver goes on working on them. Then the same with a gate in each client, and a homeserver that slows
+    /// down under load, after a burst of others' requests.
+    #[command(after_help = "\
+Examples:
+  portcullis simulate incident
+  portcullis simulate incident --plot incident.svg
+  portcullis simulate incident --json | jq .gate.breaker
+
+In the picture: pages the homeserver is working on at once, without the gate and with it; the limit of one gate, the
+slots it holds, its breaker and the calls it lets through.")]
+    Incident {
+        #[command(flatten)]
+        show: Show,
+    },
+    /// A homeserver that is down for a while: when background work stops, and when it goes on.
+    #[command(after_help = "\
+Examples:
+  portcullis simulate outage
+  portcullis simulate outage --minutes 20 --refusing
+  portcullis simulate outage --json | jq .noticed_after_ms")]
+    Outage {
+        /// How long it is down.
+        #[arg(long, value_name = "N", default_value_t = 130, value_parser = clap::value_parser!(u16).range(1..=600))]
+        minutes: u16,
+        /// It answers 503 at once, instead of not at all.
+        #[arg(long)]
+        refusing: bool,
+        #[command(flatten)]
+        show: Show,
+    },
+}
+
+#[derive(Debug, Args)]
+struct Show {
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+    /// Draw it too: .svg or .png.
+    #[arg(long, value_name = "FILE")]
+    plot: Option<PathBuf>,
 }
 
 fn main() -> ExitCode {
@@ -118,5 +173,15 @@ fn main() -> ExitCode {
         Command::Keygen { file } => commands::keygen::run(&file),
         Command::Resolve { name, json, config } => commands::resolve_name(&name, json, config.as_deref()),
         Command::Demo { json } => commands::demo::run(json),
+        Command::Simulate { what: Simulate::Incident { show } } => commands::simulate::incident(&show.into()),
+        Command::Simulate { what: Simulate::Outage { minutes, refusing, show } } => {
+            commands::simulate::outage(&show.into(), minutes, refusing)
+        }
+    }
+}
+
+impl From<Show> for commands::simulate::Show {
+    fn from(Show { json, plot }: Show) -> Self {
+        Self { json, plot }
     }
 }

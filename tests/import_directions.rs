@@ -43,6 +43,8 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "portcullis",
         ],
     ),
+    // rehearses the gate; nobody imports it
+    ("simulation", &["limits", "outcome", "gate"]),
     // looks into every floor; nobody imports it
     (
         "fuzzing",
