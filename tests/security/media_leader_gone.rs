@@ -3,8 +3,7 @@
 //! *Attack:* ask for a file that others will want, and leave as soon as the call is out: either the others' fetch ends with
 //! it, or the slot is free while the call goes on, and the caps count nothing. *Control:* a fetch is a task of its own that
 //! owns the pass (`src/proxy/media/fetch.rs`), and every answer reads behind the store (`src/proxy/media/flights.rs`). *Unplug:*
-//! drop the pass before the call is made: the slot is back too early, and the second test fails. Let the fetch end with
-//! its first reader: the first fails.
+//! abort the task when its leader's future is dropped: both tests fail.
 
 use std::sync::Arc;
 use std::time::Duration;
