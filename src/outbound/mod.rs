@@ -57,8 +57,8 @@ pub(crate) mod single_flight;
 pub(crate) mod tls_roots;
 pub(crate) mod trail;
 pub(crate) mod transport;
-pub(crate) mod web;
 pub(crate) mod transport_kind;
+pub(crate) mod web;
 pub(crate) mod well_known;
 
 use std::future::Future;
