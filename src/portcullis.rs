@@ -40,8 +40,6 @@ use crate::admission::{
     OutboundRoute, Refusal, RoomAlias, TrustedProxies,
 };
 use crate::federation_worker::{FederationWorker, WorkerError};
-#[cfg(feature = "gate")]
-use crate::gate::GateRegistry;
 use crate::proxy::answer::{self, ResponseBody};
 use crate::proxy::denied::Denied;
 use crate::proxy::directory::{About, Directory, Found, LookupFailure, Question, Report};
@@ -433,7 +431,7 @@ impl Portcullis {
             media: self.media.status(),
             federation_worker: WorkerStatus { overruns: self.worker.overruns() },
             #[cfg(feature = "gate")]
-            homeservers: self.directory.gates().map(GateRegistry::status).unwrap_or_default(),
+            homeservers: self.directory.homeservers(),
         }
     }
 

@@ -200,6 +200,12 @@ impl Directory {
         self.gates.as_ref()
     }
 
+    /// Those gates as they are now.
+    #[cfg(feature = "gate")]
+    pub(crate) fn homeservers(&self) -> Vec<crate::gate::GateStatus> {
+        self.gates().map(GateRegistry::status).unwrap_or_default()
+    }
+
     /// How the calls so far ended.
     pub(crate) fn calls(&self) -> CallCounts {
         self.outcomes.counts()
