@@ -42,7 +42,7 @@ use crate::admission::{
 use crate::federation_worker::{FederationWorker, WorkerError};
 use crate::proxy::answer::{self, ResponseBody};
 use crate::proxy::denied::Denied;
-use crate::proxy::directory::{About, Directory, Found, LookupFailure, Question};
+use crate::proxy::directory::{About, Directory, Found, LookupFailure, Question, Report};
 use crate::proxy::local_view::{LocalView, RoomListQuery};
 use crate::proxy::media::failure::MediaFailure;
 use crate::proxy::public_rooms;
@@ -166,6 +166,7 @@ enum RemoteErrand {
     Directory {
         pass: Admitted,
         question: Box<Question>,
+        report: Report,
     },
     /// A file that is fetched on a thread of the pool.
     Media(Box<MediaLookup>),
@@ -273,10 +274,17 @@ impl Portcullis {
         if self.require_token_for_remote {
             check_token(local, request.headers())?;
         }
-        self.admit(peer, request.headers(), route, about)
+        self.admit(local, peer, request.headers(), route, about)
     }
 
-    fn admit(&self, peer: IpAddr, headers: &HeaderMap, route: OutboundRoute, about: About) -> Result<Begun, Denied> {
+    fn admit(
+        &self,
+        local: &dyn LocalView,
+        peer: IpAddr,
+        headers: &HeaderMap,
+        route: OutboundRoute,
+        about: About,
+    ) -> Result<Begun, Denied> {
         let question = Question::new(route.destination(), about);
         if let Some(found) = self.directory.remembered(&question) {
             // The door, which asks the rules, is not passed on this way.
@@ -290,8 +298,9 @@ impl Portcullis {
         let pass = self.admission.admit(&client, route).inspect_err(|refusal| {
             tracing::debug!(target: "portcullis::admission", reason = refusal.as_label(), "lookup refused");
         })?;
+        let report = Report::of(self.directory.gates(), || check_token(local, headers).is_ok());
         Ok(Begun::Call(Box::new(RemoteLookup {
-            errand: RemoteErrand::Directory { pass, question: Box::new(question) },
+            errand: RemoteErrand::Directory { pass, question: Box::new(question), report },
         })))
     }
 
@@ -318,8 +327,8 @@ impl Portcullis {
         let (directory, media) = (Arc::clone(&self.directory), Arc::clone(&self.media));
         let mut cut_short = self.cut_short.subscribe();
         async move {
-            let (pass, question) = match lookup.errand {
-                RemoteErrand::Directory { pass, question } => (pass, *question),
+            let (pass, question, report) = match lookup.errand {
+                RemoteErrand::Directory { pass, question, report } => (pass, *question, report),
                 RemoteErrand::Media(lookup) => return media.answer(*lookup).await,
             };
             let kind = question.kind();
@@ -331,7 +340,7 @@ impl Portcullis {
                 biased;
                 // First, so that nothing is started once the stop has come.
                 () = cut_short => answer::stopping(),
-                outcome = directory.look_up(pass, question) => answer::lookup(kind, outcome),
+                outcome = directory.look_up(pass, question, report) => answer::lookup(kind, outcome),
             }
         }
     }
@@ -343,7 +352,7 @@ impl Portcullis {
     #[must_use]
     pub fn finish_blocking(&self, lookup: RemoteLookup) -> Response<ResponseBody> {
         let (kind, deadline) = match &lookup.errand {
-            RemoteErrand::Directory { pass, question } => (Some(question.kind()), pass.deadline()),
+            RemoteErrand::Directory { pass, question, .. } => (Some(question.kind()), pass.deadline()),
             RemoteErrand::Media(lookup) => (None, self.media.deadline(lookup)),
         };
         let margin = self.admission.policy().worker_margin();
@@ -421,6 +430,8 @@ impl Portcullis {
             calls: Calls { directory: self.directory.calls(), media: self.media.calls() },
             media: self.media.status(),
             federation_worker: WorkerStatus { overruns: self.worker.overruns() },
+            #[cfg(feature = "gate")]
+            homeservers: self.directory.homeservers(),
         }
     }
 

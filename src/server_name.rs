@@ -105,14 +105,9 @@ impl ServerName {
     /// ```
     #[must_use]
     pub fn canonical_origin(&self) -> String {
-        let host = match &self.host {
-            Host::Name(name) => name.to_string(),
-            Host::V4(address) => address.to_string(),
-            Host::V6(address) => format!("[{address}]"),
-        };
         match self.port_or_default() {
-            DEFAULT_FEDERATION_PORT => host,
-            port => format!("{host}:{port}"),
+            DEFAULT_FEDERATION_PORT => self.host.to_string(),
+            port => format!("{}:{port}", self.host),
         }
     }
 
@@ -216,6 +211,17 @@ impl FromStr for DnsName {
             return Err(InvalidServerName::AmbiguousAddress);
         }
         Ok(Self(text.to_ascii_lowercase().into()))
+    }
+}
+
+/// As in a URL: an IPv6 address in brackets.
+impl fmt::Display for Host {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Name(name) => name.fmt(out),
+            Self::V4(address) => address.fmt(out),
+            Self::V6(address) => write!(out, "[{address}]"),
+        }
     }
 }
 

@@ -3,6 +3,8 @@
 use serde::Serialize;
 
 use crate::admission::{Admission, MediaAdmission, RefusedCounts};
+#[cfg(feature = "gate")]
+use crate::gate::GateStatus;
 use crate::proxy::media_store::StoreUsage;
 use crate::proxy::watch::CallCounts;
 
@@ -18,6 +20,9 @@ pub struct Status {
     pub media: MediaStatus,
     /// The runtime that pool threads hand their calls to.
     pub federation_worker: WorkerStatus,
+    /// The load gates of [`PortcullisBuilder::gates`](crate::PortcullisBuilder::gates), by key; none without it.
+    #[cfg(feature = "gate")]
+    pub homeservers: Vec<GateStatus>,
 }
 
 /// One budget per class of call.

@@ -19,13 +19,25 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     // floor 2
     ("outbound", &["limits", "deadline", "outcome", "server_name", "sync", "admission"]),
     // floor 3
-    ("proxy", &["limits", "deadline", "server_name", "sync", "admission", "outbound"]),
+    ("proxy", &["limits", "deadline", "outcome", "server_name", "sync", "admission", "gate", "outbound"]),
     // floor 4
     ("federation_worker", &["limits", "deadline", "sync", "admission"]),
-    ("status", &["limits", "admission", "proxy"]),
+    ("status", &["limits", "admission", "gate", "proxy"]),
     (
         "portcullis",
-        &["limits", "deadline", "server_name", "sync", "admission", "outbound", "proxy", "federation_worker", "status"],
+        &[
+            "limits",
+            "deadline",
+            "outcome",
+            "server_name",
+            "sync",
+            "admission",
+            "gate",
+            "outbound",
+            "proxy",
+            "federation_worker",
+            "status",
+        ],
     ),
     // edge
     (
@@ -36,6 +48,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "server_name",
             "sync",
             "admission",
+            "gate",
             "outbound",
             "proxy",
             "federation_worker",

@@ -10,7 +10,6 @@ use std::str::FromStr as _;
 use bytes::Bytes;
 use http::uri::Authority;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
-use serde::Serialize;
 
 use super::listener::{BadRequest, Handler};
 use crate::outbound::BoxFuture;
@@ -20,14 +19,6 @@ use crate::status::Status;
 /// Answers `/healthz` and `/v1/status`.
 pub struct Admin {
     snapshot: Box<dyn Fn() -> Status + Send + Sync>,
-}
-
-/// `/v1/status`.
-#[derive(Debug, Serialize)]
-struct Shown {
-    #[serde(flatten)]
-    status: Status,
-    homeservers: [(); 0],
 }
 
 impl Admin {
@@ -57,7 +48,7 @@ impl Admin {
     }
 
     fn status(&self) -> Response<ResponseBody> {
-        match serde_json::to_vec(&Shown { status: (self.snapshot)(), homeservers: [] }) {
+        match serde_json::to_vec(&(self.snapshot)()) {
             Ok(body) => with_type(StatusCode::OK, "application/json", body),
             Err(_) => plain(StatusCode::INTERNAL_SERVER_ERROR, "no status"),
         }
@@ -123,6 +114,7 @@ mod tests {
 
     use super::*;
     use crate::admission::{Admission, ClientKey, ClientOutboundProxyPolicy, OutboundRoute};
+    use crate::gate::{GateKey, GateRegistry};
     use crate::proxy::media_store::StoreUsage;
     use crate::proxy::watch::CallCounts;
     use crate::status::{BudgetStatus, Budgets, Calls, MediaStatus, WorkerStatus};
@@ -131,7 +123,7 @@ mod tests {
         Admission::new("us.example".parse().unwrap(), ClientOutboundProxyPolicy::for_pool(8))
     }
 
-    fn admin_of(door: Admission) -> Admin {
+    fn admin_of(door: Admission, gates: GateRegistry) -> Admin {
         Admin::new(move || Status {
             budgets: Budgets { directory: BudgetStatus::of(&door), media: BudgetStatus::of(&door) },
             calls: Calls {
@@ -140,11 +132,12 @@ mod tests {
             },
             media: MediaStatus { refused_by_switch: 7, running: 8, waiting: 9, store: Some(StoreUsage::default()) },
             federation_worker: WorkerStatus { overruns: 0 },
+            homeservers: gates.status(),
         })
     }
 
     fn admin() -> Admin {
-        admin_of(door())
+        admin_of(door(), GateRegistry::default())
     }
 
     fn ask(admin: &Admin, method: &str, path: &str, host: &str) -> Response<ResponseBody> {
@@ -163,7 +156,8 @@ mod tests {
     #[test]
     fn status_shows_what_is_in_flight_and_what_was_refused() {
         let door = door();
-        let admin = admin_of(door.clone());
+        let gates = GateRegistry::default();
+        let admin = admin_of(door.clone(), gates.clone());
         let uri = "/_matrix/client/v3/publicRooms?server=them.example".parse().unwrap();
         let route = OutboundRoute::classify(&Method::GET, &uri).unwrap().unwrap();
         let _pass = door.admit(&ClientKey::shared(), route.clone()).unwrap();
@@ -186,6 +180,15 @@ mod tests {
                 "homeservers": [],
             })
         );
+        let _gate = gates.gate(&GateKey::from_base_url("https://them.example:8448").unwrap()).unwrap();
+        let shown = &status(&admin)["homeservers"];
+        let own = ["key", "limit", "active", "held", "waiting", "oldest_wait_ms"].map(|field| &shown[0][field]);
+        assert_eq!(json!(own), json!(["https://them.example:8448", 2, 0, 0, 0, null]));
+        let breaker =
+            ["state", "opened_at_ms", "next_probe_at_ms", "reopened"].map(|field| &shown[0]["breaker"][field]);
+        assert_eq!(json!(breaker), json!(["closed", null, null, 0]));
+        let next = ["at_ms", "decided_by"].map(|field| shown[0]["next_admission"].get(field).is_some());
+        assert_eq!((next, shown.as_array().unwrap().len()), ([true, true], 1));
     }
 
     #[test]

@@ -13,6 +13,7 @@ use super::router::Router;
 use super::runtime::HomeserverRuntime;
 use super::throw_away_files::ThrowAwayFiles;
 use crate::admission::TrustedProxies;
+use crate::gate::GateRegistry;
 use crate::outbound::{
     AddressPolicy, Discovery, Ed25519Signer, FederationClient, HickoryResolver, HttpsTransport, RequestSigner, Resolve,
     TlsRoots, TlsRootsError, Transport,
@@ -112,6 +113,7 @@ fn portcullis(
     let client = FederationClient::new(signer, discovery, transport).with_user_agent(user_agent());
     let mut builder = Portcullis::builder(config.server_name.clone(), config.request_threads)
         .federation_client(client)
+        .gates(GateRegistry::default())
         .require_token_for_remote(config.federation.require_token_for_remote)
         .trusted_proxies(TrustedProxies::new(config.trusted_proxies.iter().copied()))
         .ipv6_prefix(config.ipv6_client_prefix);

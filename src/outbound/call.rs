@@ -237,6 +237,11 @@ impl FederationCall {
         self.pass.deadline()
     }
 
+    /// Where the call goes: looked up now, if that was not done yet, and used by the next request.
+    pub(crate) async fn base_url(&mut self) -> Result<String, CallError> {
+        Ok(self.line.locate(&self.client).await?.base_url())
+    }
+
     /// Sends one signed request and reads the answer. May be used again for a fallback, inside the same slot and deadline.
     ///
     /// The destination is looked up once per call. Its addresses are tried in order, each with at most a third of what is

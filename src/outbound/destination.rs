@@ -1,5 +1,6 @@
 //! [`Destination`]: where a server name leads, once discovery is done.
 
+use crate::limits::DEFAULT_FEDERATION_PORT;
 use crate::outbound::address_policy::JudgedAddress;
 use crate::server_name::{Host, ServerName};
 
@@ -17,6 +18,16 @@ pub struct Destination {
     pub tls_name: Host,
     /// The addresses in dial order, each of them judged. Never empty.
     pub addresses: Vec<JudgedAddress>,
+}
+
+impl Destination {
+    /// The base URL of the server: the name its certificate carries, and the port that is dialled first. The key of its load
+    /// gate is made of it.
+    #[must_use]
+    pub fn base_url(&self) -> String {
+        let port = self.addresses.first().map_or(DEFAULT_FEDERATION_PORT, |address| address.socket_addr().port());
+        format!("https://{}:{port}", self.tls_name)
+    }
 }
 
 /// How the final address of a server was found (Matrix v1.19, server-server API, resolving server names).

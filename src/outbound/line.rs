@@ -33,6 +33,15 @@ impl Line {
         Self { name, deadline, found: None, asked_afresh: false }
     }
 
+    /// Where the next request is sent first; looked up if that was not done yet.
+    pub(crate) async fn locate(&mut self, client: &FederationClient) -> Result<&Destination, CallError> {
+        let destination = match self.found.take() {
+            Some(destination) => destination,
+            None => self.located(client, Ask::Remembered).await?,
+        };
+        Ok(self.found.insert(destination))
+    }
+
     /// Sends what `prepare` makes, and returns with the response head. `prepare` is asked for each attempt, right before it.
     ///
     /// The destination is looked up once. Its addresses are tried in order, each with at most a third of what is left; the

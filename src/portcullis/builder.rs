@@ -21,7 +21,7 @@ use crate::federation_worker::FederationWorker;
 use crate::limits::{FEDERATION_WORKER_THREADS, MEDIA_CACHE_BYTES, MEDIA_CACHE_TTL, MEDIA_MAX_FILE_BYTES};
 use crate::outbound::call::FederationClient;
 use crate::outbound::media::RemoteMediaSource;
-use crate::proxy::directory::{Directory, RemoteDirectory};
+use crate::proxy::directory::{Directory, GateRegistry, RemoteDirectory};
 use crate::proxy::media::files::{RemoteFiles, RemoteFilesParts};
 use crate::proxy::media_store::{MediaStore, StoreBounds, StoreOpenError};
 use crate::server_name::ServerName;
@@ -60,6 +60,7 @@ pub struct PortcullisBuilder {
     remote: Option<Box<dyn RemoteDirectory>>,
     media_source: Option<Box<dyn RemoteMediaSource>>,
     worker: Option<Arc<FederationWorker>>,
+    gates: Option<GateRegistry>,
     media: MediaSettings,
 }
 
@@ -137,6 +138,7 @@ impl PortcullisBuilder {
             remote: None,
             media_source: None,
             worker: None,
+            gates: None,
             media: MediaSettings::default(),
         }
     }
@@ -246,6 +248,19 @@ impl PortcullisBuilder {
         self
     }
 
+    /// The load gates that hear how lookups end; clones of a registry share its gates. Nobody unless set.
+    ///
+    /// A lookup that came with a valid access token tells the gate of the server it went to, if there is one: load halves
+    /// that gate's limit once per burst, nothing else changes it. The gate's key is the base URL that federation uses, such
+    /// as `https://matrix.example.org:8448`
+    /// ([`Destination::base_url`](crate::outbound::Destination::base_url)). No lookup waits at a gate or makes one; those
+    /// without a token, and files, tell nothing: a stranger's nonsense can make a server answer 500.
+    #[cfg(feature = "gate")]
+    pub fn gates(mut self, gates: GateRegistry) -> Self {
+        self.gates = Some(gates);
+        self
+    }
+
     /// Builds it, and starts the threads of the federation worker.
     ///
     /// *Errors:* [`BuildError`]. *Panics:* never. *Blocking:* reads the media store, some 20 µs for each stored file; with
@@ -281,7 +296,7 @@ impl PortcullisBuilder {
             trusted_proxies: self.trusted_proxies,
             ipv6_prefix: self.ipv6_prefix,
             require_token_for_remote: self.require_token_for_remote,
-            directory: Arc::new(Directory::new(remote)),
+            directory: Arc::new(Directory::new(remote, self.gates)),
             media,
             worker,
             stopping,

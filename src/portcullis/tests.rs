@@ -2,6 +2,8 @@
 //! keeps count.
 
 mod begin;
+#[cfg(feature = "gate")]
+mod gates;
 mod lookups;
 mod media;
 

@@ -18,8 +18,10 @@ use crate::proxy::watch::{CallCounts, Outcomes};
 use crate::proxy::{public_rooms, room_alias};
 use crate::server_name::ServerName;
 
+mod report;
 mod watched;
 
+pub(crate) use self::report::{GateRegistry, Report};
 use self::watched::WatchedCall;
 
 /// The way out, as these routes see it: [`FederationClient`] in use, a fake in tests.
@@ -30,6 +32,10 @@ pub(crate) trait RemoteDirectory: Send + Sync + 'static {
 
 /// An open call to the one server its pass was given for.
 pub(crate) trait DirectoryCall: Send {
+    /// Where the call goes, as the base URL of a homeserver. Looks the server up if that was not done yet, under the pass's
+    /// deadline; the requests that follow go there.
+    fn base_url(&mut self) -> BoxFuture<'_, Result<String, CallError>>;
+
     /// Sends one request and reads its answer, under the pass's deadline.
     fn request<'a>(&'a mut self, endpoint: &'a Endpoint) -> BoxFuture<'a, Result<RemoteReply, CallError>>;
 }
@@ -41,6 +47,10 @@ impl RemoteDirectory for FederationClient {
 }
 
 impl DirectoryCall for FederationCall {
+    fn base_url(&mut self) -> BoxFuture<'_, Result<String, CallError>> {
+        Box::pin(Self::base_url(self))
+    }
+
     fn request<'a>(&'a mut self, endpoint: &'a Endpoint) -> BoxFuture<'a, Result<RemoteReply, CallError>> {
         Box::pin(Self::request(self, endpoint))
     }
@@ -140,17 +150,19 @@ pub(crate) struct Directory {
     remote: Box<dyn RemoteDirectory>,
     remembered: Remembered,
     outcomes: Outcomes,
+    /// Those that hear how lookups end.
+    gates: Option<GateRegistry>,
 }
 
 impl Directory {
     /// A directory that remembers nothing yet.
-    pub(crate) fn new(remote: Box<dyn RemoteDirectory>) -> Self {
+    pub(crate) fn new(remote: Box<dyn RemoteDirectory>, gates: Option<GateRegistry>) -> Self {
         let remembered = Remembered::new(RememberedBounds {
             answers: REMEMBERED_ANSWERS,
             bytes: REMEMBERED_BYTES,
             time_to_live: DIRECTORY_ANSWER_TTL,
         });
-        Self { remote, remembered, outcomes: Outcomes::default() }
+        Self { remote, remembered, outcomes: Outcomes::default(), gates }
     }
 
     /// The answer to `question` if it was given within the last minute. *Blocking:* no.
@@ -159,13 +171,20 @@ impl Directory {
     }
 
     /// Asks, or waits for an equal question in flight. Ends by the deadline of `pass`; its slot is free by then.
-    pub(crate) async fn look_up(&self, pass: Admitted, question: Question) -> Result<Found, LookupFailure> {
+    ///
+    /// Of equal questions the one that asks reports, and nobody else.
+    pub(crate) async fn look_up(
+        &self,
+        pass: Admitted,
+        question: Question,
+        report: Report,
+    ) -> Result<Found, LookupFailure> {
         let (server, route, about) = (question.server.clone(), question.kind(), question.about.clone());
         self.remembered
             .share(question, pass, |pass| async move {
                 let deadline = pass.deadline();
                 let call = self.remote.open(pass);
-                let mut call = WatchedCall::new(call, &self.outcomes, server, route, deadline);
+                let mut call = WatchedCall::new(call, &self.outcomes, server, route, deadline, report);
                 let outcome = match about {
                     About::RoomList(query) => public_rooms::ask(&mut call, &query, deadline).await,
                     About::Alias(alias) => room_alias::ask(&mut call, &alias, deadline).await,
@@ -174,6 +193,17 @@ impl Directory {
                 outcome
             })
             .await
+    }
+
+    /// Those that hear how lookups end.
+    pub(crate) fn gates(&self) -> Option<&GateRegistry> {
+        self.gates.as_ref()
+    }
+
+    /// Those gates as they are now.
+    #[cfg(feature = "gate")]
+    pub(crate) fn homeservers(&self) -> Vec<crate::gate::GateStatus> {
+        self.gates().map(GateRegistry::status).unwrap_or_default()
     }
 
     /// How the calls so far ended.

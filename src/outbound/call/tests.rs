@@ -347,6 +347,32 @@ async fn a_second_request_reuses_the_destination_and_skips_its_dead_addresses() 
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_call_says_where_it_goes_and_looks_it_up_once() {
+    let moved = Destination { tls_name: Host::Name("fed.them.example".parse().unwrap()), ..delegated(&[1]) };
+    let literal = Destination { tls_name: Host::V6("2001:db8::1".parse().unwrap()), ..destination(&[1]) };
+    for (destination, base_url) in [
+        (destination(&[1]), "https://them.example:8448"),
+        (moved, "https://fed.them.example:8448"),
+        (literal, "https://[2001:db8::1]:8448"),
+    ] {
+        let world = World::new(&[(1, OK)], Some(Ok(destination)), None);
+        let mut call = world.open();
+        assert_eq!(call.base_url().await.unwrap(), base_url);
+        assert!(world.tried().is_empty());
+        assert!(call.request(&list()).await.is_ok());
+        assert_eq!(call.base_url().await.unwrap(), base_url);
+        assert_eq!((world.directory.asked.load(Ordering::Relaxed), world.tried()), (1, vec![1]));
+    }
+
+    let nowhere = World::new(&[], Some(Err(DiscoveryError::NoAddresses)), None);
+    assert_eq!(nowhere.open().base_url().await, Err(DiscoveryError::NoAddresses.into()));
+    let silent = World::new(&[], None, None);
+    let start = Instant::now();
+    assert_eq!(silent.open().base_url().await, Err(DiscoveryError::OutOfTime.into()));
+    assert_eq!(start.elapsed(), 10 * SECOND);
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_answer_is_bounded_and_an_error_page_of_any_size_keeps_its_status() {
     let too_large = World::found(&[(1, Fate::Answers(StatusCode::OK, MAX_ROOM_LIST_BYTES + 1))]);
     let error = too_large.ask().await.unwrap_err();

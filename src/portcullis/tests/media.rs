@@ -1,5 +1,7 @@
 //! Files through the facade: a real store in a folder of its own, beside an origin that keeps count.
 
+#[cfg(feature = "gate")]
+mod gates;
 mod inline;
 mod limits;
 mod order;

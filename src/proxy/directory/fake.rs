@@ -74,6 +74,12 @@ impl RemoteDirectory for FakeRemote {
 }
 
 impl DirectoryCall for FakeCall {
+    fn base_url(&mut self) -> BoxFuture<'_, Result<String, CallError>> {
+        let server = self.pass.destination();
+        let base_url = format!("https://{}:{}", server.host(), server.port_or_default());
+        Box::pin(std::future::ready(Ok(base_url)))
+    }
+
     fn request<'a>(&'a mut self, endpoint: &'a Endpoint) -> BoxFuture<'a, Result<RemoteReply, CallError>> {
         self.remote.0.sent.lock().push(endpoint.clone());
         let does = (self.remote.0.script)(endpoint);

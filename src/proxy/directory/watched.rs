@@ -2,12 +2,13 @@
 
 use http::StatusCode;
 
-use super::{DirectoryCall, Found, LookupFailure, LookupKind};
+use super::{DirectoryCall, Found, LookupFailure, LookupKind, Report};
 use crate::deadline::OutboundDeadline;
 use crate::outbound::BoxFuture;
 use crate::outbound::call::RemoteReply;
 use crate::outbound::endpoint::Endpoint;
 use crate::outbound::error::CallError;
+use crate::outcome::Outcome;
 use crate::proxy::watch::{Ended, Outcomes, Subject, Watch, Why};
 
 /// A call that is counted once, however it ends: also when it is dropped or panics.
@@ -15,6 +16,8 @@ pub(super) struct WatchedCall<'a> {
     call: Box<dyn DirectoryCall>,
     watch: Watch<'a>,
     last: Last,
+    deadline: OutboundDeadline,
+    report: Report,
 }
 
 /// How far the call got.
@@ -33,13 +36,28 @@ impl<'a> WatchedCall<'a> {
         server: String,
         route: LookupKind,
         deadline: OutboundDeadline,
+        report: Report,
     ) -> Self {
         let subject = Subject { server, route: route.as_label(), failed: "lookup failed" };
-        Self { call, watch: Watch::new(outcomes, subject, deadline), last: Last::Nothing }
+        Self { call, watch: Watch::new(outcomes, subject, deadline), last: Last::Nothing, deadline, report }
+    }
+
+    /// Before the first request: a gate has to know when the call set out, not when it ended.
+    async fn set_out(&mut self) -> Result<(), CallError> {
+        if self.report.is_due() {
+            let base_url = self.call.base_url().await?;
+            self.report.sets_out(&base_url);
+        }
+        Ok(())
     }
 
     /// The call came to an end of its own. A peer that says no has answered.
     pub(super) fn ended(self, outcome: &Result<Found, LookupFailure>) {
+        self.report.ended(match self.last {
+            Last::Nothing => Outcome::unsent(),
+            Last::Failed(error) => error.outcome(),
+            Last::Answered(status) => Outcome::of_status(status, self.watch.elapsed(), self.deadline.allowed()),
+        });
         let (how, said) = match outcome {
             Ok(_) => return self.watch.ended(Ended::Answered, None),
             Err(LookupFailure::Forbidden) => (Ended::Answered, Some("forbidden")),
@@ -58,9 +76,16 @@ impl<'a> WatchedCall<'a> {
 }
 
 impl DirectoryCall for WatchedCall<'_> {
+    fn base_url(&mut self) -> BoxFuture<'_, Result<String, CallError>> {
+        self.call.base_url()
+    }
+
     fn request<'a>(&'a mut self, endpoint: &'a Endpoint) -> BoxFuture<'a, Result<RemoteReply, CallError>> {
         Box::pin(async move {
-            let outcome = self.call.request(endpoint).await;
+            let outcome = match self.set_out().await {
+                Ok(()) => self.call.request(endpoint).await,
+                Err(error) => Err(error),
+            };
             self.last = match &outcome {
                 Ok(reply) => Last::Answered(reply.status),
                 Err(error) => Last::Failed(*error),

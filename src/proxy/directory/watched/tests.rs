@@ -26,6 +26,10 @@ impl RemoteDirectory for Broken {
 }
 
 impl DirectoryCall for BrokenCall {
+    fn base_url(&mut self) -> BoxFuture<'_, Result<String, CallError>> {
+        Box::pin(std::future::ready(Err(self.0)))
+    }
+
     fn request<'a>(&'a mut self, _: &'a Endpoint) -> BoxFuture<'a, Result<RemoteReply, CallError>> {
         Box::pin(std::future::ready(Err(self.0)))
     }
@@ -44,8 +48,8 @@ async fn asked(
     let route = OutboundRoute::classify(&http::Method::GET, &uri).unwrap().unwrap();
     let question = Question::new(route.destination(), About::RoomList(RoomListQuery::default()));
     let pass = door.admit(&ClientKey::shared(), route).unwrap();
-    let directory = Directory::new(remote);
-    let _ = tokio::time::timeout(patience, directory.look_up(pass, question)).await;
+    let directory = Directory::new(remote, None);
+    let _ = tokio::time::timeout(patience, directory.look_up(pass, question, Report::Nobody)).await;
     let CallCounts { answered, timed_out, failed } = directory.calls();
     (lines.read(), (answered, timed_out, failed))
 }
