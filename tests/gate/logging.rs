@@ -7,9 +7,11 @@ use parking_lot::Mutex;
 use portcullis::gate::GateRegistry;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
+use tracing::subscriber::DefaultGuard;
 use tracing::{Event, Level, Metadata, Subscriber};
 
 use crate::rig::{FAILED, FAST, Rig, TIMED_OUT, key};
+use crate::threads_log::let_each_thread_decide;
 
 /// Keeps the gate's lines.
 #[derive(Clone, Default)]
@@ -49,6 +51,13 @@ impl Subscriber for Lines {
 }
 
 impl Lines {
+    /// Keeps what this thread logs from here on.
+    fn of_this_thread() -> (Self, DefaultGuard) {
+        let_each_thread_decide();
+        let lines = Self::default();
+        (lines.clone(), tracing::subscriber::set_default(lines))
+    }
+
     fn at(&self, level: Level) -> Vec<String> {
         self.0.lock().iter().filter(|(found, _)| *found == level).map(|(_, words)| words.clone()).collect()
     }
@@ -56,8 +65,7 @@ impl Lines {
 
 #[tokio::test(start_paused = true)]
 async fn one_outage_is_one_warning_and_one_line_at_its_end_however_many_probes_fail() {
-    let lines = Lines::default();
-    let _guard = tracing::subscriber::set_default(lines.clone());
+    let (lines, _logging) = Lines::of_this_thread();
     let rig = Rig::starting_at(1);
     rig.admitted().await.finish(TIMED_OUT);
     for _ in 0..5 {
@@ -82,8 +90,7 @@ async fn one_outage_is_one_warning_and_one_line_at_its_end_however_many_probes_f
 
 #[tokio::test(start_paused = true)]
 async fn a_report_that_no_gate_hears_is_a_line_at_debug() {
-    let lines = Lines::default();
-    let _guard = tracing::subscriber::set_default(lines.clone());
+    let (lines, _logging) = Lines::of_this_thread();
     let registry = GateRegistry::new(1);
     registry.interactive(&key()).report(FAILED);
     assert_eq!(lines.at(Level::DEBUG).len(), 1);

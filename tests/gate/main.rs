@@ -5,6 +5,9 @@
 
 #[cfg(test)]
 mod rig;
+#[cfg(test)]
+#[path = "../support/logging.rs"]
+mod threads_log;
 
 #[cfg(test)]
 mod breaker;

@@ -18,6 +18,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::rig::{Does, Home, Names, OWN_NAME, Outside, PUBLIC, client, get, list_of, portcullis_of_eight, until};
+use crate::support::logging::let_each_thread_decide;
 
 const FLOOD: usize = 10_000;
 
@@ -43,6 +44,7 @@ async fn f19_ten_thousand_refusals_are_counted_and_nothing_is_written() {
     let written = Written::default();
     let into = written.clone();
     let log = tracing_subscriber::fmt().with_max_level(tracing::Level::INFO).with_writer(move || into.clone()).finish();
+    let_each_thread_decide();
     tracing::subscriber::with_default(log, || {
         for page in 0..FLOOD {
             let n = if page % 2 == 0 { 1 } else { 5 };

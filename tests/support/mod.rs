@@ -7,6 +7,7 @@
 pub(crate) mod black_hole;
 pub(crate) mod descriptors;
 pub(crate) mod fake_dns;
+pub(crate) mod logging;
 pub(crate) mod media;
 pub(crate) mod patience;
 pub(crate) mod private_ca;

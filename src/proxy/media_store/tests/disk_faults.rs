@@ -1,12 +1,9 @@
 //! A disk that does not take what it is given.
 
 use std::io::{ErrorKind, Write as _};
-use std::sync::atomic::{AtomicUsize, Ordering};
-
-use tracing::{Event, Metadata, Subscriber, span};
 
 use super::*;
-use crate::sync::Arc;
+use crate::proxy::watch::lines::Lines;
 
 #[tokio::test(start_paused = true)]
 async fn a_full_disk_ends_the_file_and_nothing_else() {
@@ -74,48 +71,21 @@ fn what_the_system_says_about_a_full_disk_is_understood() {
     assert_eq!(StoreFault::from(error.kind()), StoreFault::DiskFull);
 }
 
-/// Counts warnings.
-struct Warnings(Arc<AtomicUsize>);
-
-impl Subscriber for Warnings {
-    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        *metadata.level() == tracing::Level::WARN
-    }
-
-    fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
-        span::Id::from_u64(1)
-    }
-
-    fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
-
-    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
-
-    fn event(&self, _: &Event<'_>) {
-        self.0.fetch_add(1, Ordering::Relaxed);
-    }
-
-    fn enter(&self, _: &span::Id) {}
-
-    fn exit(&self, _: &span::Id) {}
-}
-
 /// Without a runtime everything happens on this thread, where the warnings are counted.
 #[test]
 fn a_full_disk_is_warned_about_once_until_a_file_is_kept_again() {
     use futures_util::FutureExt as _;
 
     let (_dir, store) = new_store();
-    let warnings = Arc::new(AtomicUsize::new(0));
+    let (warnings, _logging) = Lines::of_this_thread(tracing::Level::WARN);
     let attempt = || store_file(&store, key(1), content(10)).now_or_never().unwrap();
-    tracing::subscriber::with_default(Warnings(Arc::clone(&warnings)), || {
-        for outage in 1..3 {
-            store.fail_writes(Some(ErrorKind::StorageFull));
-            for _ in 0..5 {
-                assert_eq!(attempt().unwrap_err(), StoreFault::DiskFull);
-            }
-            assert_eq!(warnings.load(Ordering::Relaxed), outage);
-            store.fail_writes(None);
-            attempt().unwrap();
+    for outage in 1..3 {
+        store.fail_writes(Some(ErrorKind::StorageFull));
+        for _ in 0..5 {
+            assert_eq!(attempt().unwrap_err(), StoreFault::DiskFull);
         }
-    });
+        assert_eq!(warnings.read().len(), outage);
+        store.fail_writes(None);
+        attempt().unwrap();
+    }
 }
