@@ -65,11 +65,13 @@ const DRAIN_STEP: Duration = Duration::from_millis(10);
 /// those threads:
 ///
 /// ```no_run
-/// use std::io::{self, Write};
+/// use std::io::{self, Read as _, Write};
 /// use std::{error::Error, net::IpAddr, sync::Arc};
 ///
 /// use bytes::Bytes;
-/// use http::{HeaderValue, Method, Request};
+/// use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
+/// use http::{HeaderValue, Method, Request, StatusCode};
+/// use http_body::Body as _;
 /// use portcullis::outbound::{
 ///     AddressPolicy, Discovery, Ed25519Signer, FederationClient, HickoryResolver, HttpsTransport, TlsRoots, Transport,
 /// };
@@ -104,28 +106,54 @@ const DRAIN_STEP: Duration = Duration::from_millis(10);
 ///     Ok(Portcullis::builder(own_name, POOL_THREADS).federation_client(client).build()?)
 /// }
 ///
-/// /// On a thread of the pool, with a request that was read whole. `false`: it is for another route.
+/// /// On a thread of the pool, with a request that was read whole. `false`: it is for another route. After an error the
+/// /// connection is to be ended.
 /// fn answer(
 ///     portcullis: &Portcullis, data: &OurData, peer: IpAddr, request: &Request<Bytes>, socket: &mut dyn Write,
 /// ) -> io::Result<bool> {
 ///     let Some(answer) = portcullis.handle_blocking(data, peer, request) else { return Ok(false) };
-///     let (head, body) = answer.into_parts();
-///     let body = body.into_bytes();
-///     write!(socket, "HTTP/1.1 {}\r\nContent-Length: {}\r\n", head.status, body.len())?;
+///     let (mut head, body) = answer.into_parts();
+///     let has_body = head.status != StatusCode::NOT_MODIFIED;
+///     // A file brings its length if that is known; the other answers have it in their bytes.
+///     if let (true, Some(length)) = (has_body, body.size_hint().exact()) {
+///         head.headers.entry(CONTENT_LENGTH).or_insert(length.into());
+///     }
+///     let in_chunks = has_body && !head.headers.contains_key(CONTENT_LENGTH);
+///     if in_chunks {
+///         head.headers.insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
+///     }
+///     write!(socket, "HTTP/1.1 {}\r\n", head.status)?;
 ///     for (name, value) in &head.headers {
 ///         socket.write_all(&[name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"].concat())?;
 ///     }
 ///     socket.write_all(b"\r\n")?;
-///     if request.method() != Method::HEAD {
-///         socket.write_all(&body)?;
+///     if !has_body || request.method() == Method::HEAD {
+///         return Ok(true);
 ///     }
-///     Ok(true)
+///     let (mut body, mut piece) = (body.into_reader(), vec![0; 64 * 1024]);
+///     loop {
+///         let length = body.read(&mut piece)?; // an error: the body is cut short, and has no last chunk
+///         if in_chunks {
+///             write!(socket, "{length:x}\r\n")?;
+///         }
+///         socket.write_all(&piece[..length])?;
+///         if in_chunks {
+///             socket.write_all(b"\r\n")?;
+///         }
+///         if length == 0 {
+///             return Ok(true);
+///         }
+///     }
 /// }
 /// ```
 ///
 /// Without rules of its own about addresses, a homeserver has the same from [`FederationClient::from_system`] in one
 /// line. With a lock around its data it calls the two halves itself, as [`Portcullis::begin`] shows; an asynchronous one
 /// calls [`Portcullis::handle`].
+///
+/// Once [`PortcullisBuilder::remote_fetch`] lets files be fetched, `handle_blocking` fetches them on its thread, one for each
+/// client at a time: a browser that loads a page of images is refused most of them. [`Portcullis::spawn_media`] is for servers
+/// that can answer later; their files hold no thread and have a budget of their own.
 ///
 /// [`FederationClient::from_system`]: crate::outbound::FederationClient::from_system
 pub struct Portcullis {
@@ -193,7 +221,7 @@ impl Portcullis {
     ///
     /// *Panics:* never. *Blocking:* no; call it with the homeserver's lock held if `local` needs it.
     ///
-    /// The slot is taken under the lock, the call is made without it:
+    /// The slot is taken under the lock, the call is made without it, and a file without the thread:
     ///
     /// ```
     /// use std::{net::IpAddr, sync::Mutex};
@@ -202,17 +230,21 @@ impl Portcullis {
     /// use http::{Request, Response};
     /// use portcullis::{Begun, LocalView, Portcullis, ResponseBody};
     ///
+    /// /// On a thread of the pool; `send` answers the client, from whichever thread. `false`: it is for another route.
     /// fn answer<D: LocalView>(
     ///     portcullis: &Portcullis, data: &Mutex<D>, peer: IpAddr, request: &Request<Bytes>,
-    /// ) -> Option<Response<ResponseBody>> {
+    ///     send: impl FnOnce(Response<ResponseBody>) + Send + 'static,
+    /// ) -> bool {
     ///     // The guard is gone at the end of this statement, before anybody is asked.
-    ///     let begun = portcullis.begin(&*data.lock().unwrap(), peer, request)?;
-    ///     Some(match begun {
-    ///         Begun::Answer(answer) => answer,
-    ///         Begun::Call(lookup) => portcullis.finish_blocking(*lookup),
-    ///         // With `PortcullisBuilder::inline_media` there are none; `Portcullis::spawn_media` shows the better way.
-    ///         Begun::Media(_) => return None,
-    ///     })
+    ///     let begun = portcullis.begin(&*data.lock().unwrap(), peer, request);
+    ///     match begun {
+    ///         None => return false,
+    ///         Some(Begun::Answer(answer)) => send(answer),
+    ///         Some(Begun::Call(lookup)) => send(portcullis.finish_blocking(*lookup)),
+    ///         // The thread is free at once. Who cannot answer later builds with `inline_media` and never comes here.
+    ///         Some(Begun::Media(lookup)) => portcullis.spawn_media(*lookup, send),
+    ///     }
+    ///     true
     /// }
     /// ```
     pub fn begin(&self, local: &dyn LocalView, peer: IpAddr, request: &Request<Bytes>) -> Option<Begun> {
