@@ -111,6 +111,9 @@ fn the_directory_for_files_is_looked_at_where_it_will_be_used_and_never_made() {
     assert!(told.len() == 1 && told[0].starts_with(&not_a_folder), "{told:?}");
     let told = checked("remote_fetch_enabled = true\ncache_dir = \"key/a\"").unwrap_err();
     assert!(told.len() == 1 && told[0].starts_with("p.toml:5: media.cache_dir: "), "{told:?}");
+    // Among the others.
+    let told = checked("remote_fetch_enabled = true\ncache_dir = \"key\"\nmax_running = 8\nmax_file = 1").unwrap_err();
+    assert_eq!(told.len(), 3, "{told:?}");
     assert!(checked("remote_fetch_enabled = false\ncache_dir = \"key\"").is_ok(), "it will not be used");
     std::fs::write(place.path().join("media-cache"), "").unwrap();
     let told = checked("remote_fetch_enabled = true").unwrap_err();
