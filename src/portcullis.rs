@@ -13,9 +13,11 @@
 //!
 //! Files go another way, in the module `media`: they hold no thread, and their bytes follow their answer.
 
+mod begun;
 mod blocked;
 mod builder;
 mod media;
+mod stop;
 mod token;
 
 use std::fmt;
@@ -23,21 +25,21 @@ use std::future::Future;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::{Either, FutureExt as _, ready};
 use http::{HeaderMap, Method, Request, Response};
 use tokio::sync::watch;
-use tokio::time::Instant;
 
+use self::begun::RemoteErrand;
+pub use self::begun::{Begun, RemoteLookup};
 pub use self::builder::{BuildError, MediaStoreConfig, PortcullisBuilder};
 pub use self::media::MediaLookup;
 use self::media::{MediaDesk, MediaMode};
 use self::token::check_token;
 use crate::admission::{
-    Admission, Admitted, ClientKey, ClientPath, DestinationRules, DestinationVerdict, Ipv6ClientPrefix, MediaPath,
-    OutboundRoute, Refusal, RoomAlias, TrustedProxies,
+    Admission, ClientKey, ClientPath, DestinationRules, DestinationVerdict, Ipv6ClientPrefix, MediaPath, OutboundRoute,
+    Refusal, RoomAlias, TrustedProxies,
 };
 use crate::federation_worker::{FederationWorker, WorkerError};
 use crate::proxy::answer::{self, ResponseBody};
@@ -48,9 +50,6 @@ use crate::proxy::media::failure::MediaFailure;
 use crate::proxy::public_rooms;
 use crate::server_name::ServerName;
 use crate::status::{BudgetStatus, Budgets, Calls, Status, WorkerStatus};
-
-/// How often [`Portcullis::drain`] looks whether the last call has ended.
-const DRAIN_STEP: Duration = Duration::from_millis(10);
 
 /// Our routes, whole: `publicRooms`, `directory/room` and media downloads and thumbnails, here and at other servers.
 ///
@@ -168,36 +167,6 @@ pub struct Portcullis {
     stopping: Arc<AtomicBool>,
     /// True once calls are to be dropped; so is the end of this sender.
     cut_short: watch::Sender<bool>,
-}
-
-/// The outcome of the first half of a request.
-#[derive(Debug)]
-pub enum Begun {
-    /// Answered without asking anybody.
-    Answer(Response<ResponseBody>),
-    /// A slot is held; the lock may be released and the call made.
-    Call(Box<RemoteLookup>),
-    /// A file, to be finished without a thread of the pool: [`Portcullis::finish_media`] or [`Portcullis::spawn_media`].
-    /// Never after [`PortcullisBuilder::inline_media`].
-    Media(Box<MediaLookup>),
-}
-
-/// An admitted lookup, not yet made. Dropping it gives the slot back.
-#[derive(Debug)]
-#[must_use = "dropping the lookup frees its slot without asking"]
-pub struct RemoteLookup {
-    errand: RemoteErrand,
-}
-
-#[derive(Debug)]
-enum RemoteErrand {
-    Directory {
-        pass: Admitted,
-        question: Box<Question>,
-        report: Report,
-    },
-    /// A file that is fetched on a thread of the pool.
-    Media(Box<MediaLookup>),
 }
 
 /// One of our requests, told apart.
@@ -465,26 +434,6 @@ impl Portcullis {
             #[cfg(feature = "gate")]
             homeservers: self.directory.homeservers(),
         }
-    }
-
-    /// For an orderly stop: makes no new calls from now on, waits up to `patience` for those in flight, then cuts them
-    /// short. Returns how many were cut short.
-    ///
-    /// Local and remembered answers go on. *Cancel safety:* dropping the future leaves new calls refused and those in
-    /// flight running. *Blocking:* no.
-    pub async fn drain(&self, patience: Duration) -> usize {
-        self.stopping.store(true, Ordering::Relaxed);
-        let started_at = Instant::now();
-        while self.in_flight() > 0 && started_at.elapsed() < patience {
-            tokio::time::sleep(DRAIN_STEP).await;
-        }
-        let left = self.in_flight();
-        self.cut_short.send_replace(true);
-        left
-    }
-
-    fn in_flight(&self) -> usize {
-        self.admission.budget().in_flight().saturating_add(self.media.door.in_flight())
     }
 }
 
