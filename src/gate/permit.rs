@@ -13,6 +13,9 @@ use crate::outcome::Outcome;
 ///
 /// [`finish`](Self::finish) is the only way to teach the gate. Dropped instead, it frees its slot and teaches nothing; if it
 /// was the probe, the next waiter is. Dropping never panics and never waits.
+///
+/// The gate sets no end to the call: one without a timeout of its own keeps its slot for ever, and as the probe it keeps the
+/// breaker from closing. [`run_within`](Self::run_within) bounds it.
 #[must_use = "dropping the permit gives the slot back: it has to live as long as the call"]
 #[derive(Debug)]
 pub struct Permit {

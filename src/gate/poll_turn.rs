@@ -13,7 +13,8 @@ use crate::outcome::Outcome;
 ///
 /// It holds no slot, and how long it takes says nothing: a poll is meant to wait at the homeserver. A failure halves the
 /// limit like any other, can open the breaker, and a timeout leaves a held slot. Dropped, it teaches nothing; if it was the
-/// probe, the next waiter is.
+/// probe, the next waiter is. As the probe it keeps the breaker from closing until it ends: bound it, as
+/// [`run_within`](Self::run_within) does.
 ///
 /// ```
 /// use portcullis::Outcome;
