@@ -109,6 +109,15 @@ async fn a_pass_of_the_upstream_probe_asks_about_eight_rooms_and_leaves_the_rest
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_pass_goes_on_after_a_room_that_times_out() {
+    let rig = Rig::starting_at(4);
+    let ask = |room: &u32| sleep(secs(if *room == 0 { 60 } else { 1 }));
+    let pass = rig.gate.upstream_probe_pass(0..3, ask, |(), _| Outcome::SlowSuccess).await;
+    assert_eq!(pass.asked, [(0, Err(OuterTimeout { allowed: secs(15) })), (1, Ok(())), (2, Ok(()))]);
+    assert_eq!((pass.left, rig.slots()), (vec![], (2, 0, 1)));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_pass_that_gets_no_permit_in_ten_seconds_leaves_that_room_and_the_rest() {
     let rig = Rig::starting_at(2);
     let _active = rig.admitted().await;
