@@ -156,7 +156,7 @@ fn header_bytes(headers: &HeaderMap) -> usize {
 }
 
 fn bounded_errors(body: reqwest::Body) -> RemoteBody {
-    body.map_err(|error| TransportError { phase: TransportPhase::Body, timed_out: error.is_timeout() }).boxed_unsync()
+    RemoteBody::new(body.map_err(|error| TransportError { phase: TransportPhase::Body, timed_out: error.is_timeout() }))
 }
 
 /// Answers no name: the one name an attempt may look up has been answered before.
