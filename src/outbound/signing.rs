@@ -15,6 +15,7 @@ use rand::Rng as _;
 use rand::distr::Alphanumeric;
 use ruma::CanonicalJsonObject;
 use ruma::api::federation::authentication::XMatrix;
+use serde::Serialize;
 
 use crate::server_name::ServerName;
 
@@ -159,10 +160,21 @@ impl Ed25519Signer {
     /// The signature of a JSON object in unpadded base64. Its members `signatures` and `unsigned` are not signed (Matrix
     /// v1.19, appendices, signing JSON).
     ///
-    /// *Errors:* [`SigningError::Content`] for what is no object or has no canonical form. *Panics:* never.
-    pub fn sign_object(&self, object: &serde_json::Value) -> Result<String, SigningError> {
-        let mut object: CanonicalJsonObject =
-            serde_json::from_value(object.clone()).map_err(|_| SigningError::Content)?;
+    /// *Errors:* [`SigningError::Content`] for what is no object or has no canonical form. *Panics:* never, unless `object`
+    /// does when it is serialised. *Blocking:* no.
+    ///
+    /// ```
+    /// use portcullis::outbound::Ed25519Signer;
+    /// use serde_json::json;
+    ///
+    /// let signer = Ed25519Signer::generate("us.example".parse().unwrap());
+    /// let mut document = json!({ "server_name": "us.example", "valid_until_ts": 1_800_000_000_000_u64 });
+    /// let signature = signer.sign_object(&document).unwrap();
+    /// document["signatures"] = json!({ "us.example": { (signer.key_id()): signature } });
+    /// ```
+    pub fn sign_object(&self, object: &(impl Serialize + ?Sized)) -> Result<String, SigningError> {
+        let object = serde_json::to_value(object).map_err(|_| SigningError::Content)?;
+        let mut object: CanonicalJsonObject = serde_json::from_value(object).map_err(|_| SigningError::Content)?;
         object.remove("signatures");
         object.remove("unsigned");
         self.sign_canonical(&object)
