@@ -86,6 +86,8 @@ pub mod fuzzing;
 pub mod gate;
 #[cfg(feature = "server")]
 pub mod homeserver;
+#[cfg(feature = "tower")]
+pub mod layer;
 pub mod limits;
 #[cfg(feature = "outbound")]
 pub mod outbound;
