@@ -138,6 +138,7 @@ impl AdmissionLayer {
     ///
     /// `client` runs on each request that would leave the server; it must be quick, and should read forwarded headers
     /// through [`ClientKey::from_request`] alone.
+    #[must_use]
     pub fn new(
         admission: Admission,
         client: impl Fn(&HeaderMap, &Extensions) -> ClientKey + Send + Sync + 'static,

@@ -29,10 +29,37 @@ const ALGORITHM: &str = "ed25519";
 const GENERATED_VERSION_CHARACTERS: usize = 4;
 
 /// Signs federation requests of one server. Pure: no I/O, no waiting. [`Ed25519Signer`] is the one for a key file.
+///
+/// One over a signer that the homeserver has already:
+///
+/// ```
+/// use http::uri::PathAndQuery;
+/// use http::{HeaderValue, Method};
+/// use portcullis::ServerName;
+/// use portcullis::outbound::{RequestSigner, SigningError};
+///
+/// struct Ours;
+///
+/// impl RequestSigner for Ours {
+///     fn authorization(
+///         &self, destination: &ServerName, method: &Method, path_and_query: &PathAndQuery, content: Option<&[u8]>,
+///     ) -> Result<HeaderValue, SigningError> {
+///         let header = x_matrix(destination.as_str(), method.as_str(), path_and_query.as_str(), content);
+///         HeaderValue::try_from(header).map_err(|_| SigningError::ServerName)
+///     }
+/// }
+///
+/// fn x_matrix(to: &str, _method: &str, _uri: &str, _content: Option<&[u8]>) -> String {
+///     format!(r#"X-Matrix origin="us.example",destination="{to}",key="ed25519:a_key",sig="…""#)
+/// }
+/// # assert!(Ours.authorization(&"them.example".parse().unwrap(), &Method::GET, &"/".parse().unwrap(), None).is_ok());
+/// ```
 pub trait RequestSigner: Send + Sync + 'static {
     /// The value of the `Authorization` header for a request to `destination`, the server name before any delegation.
     ///
     /// `path_and_query` is exactly what goes out; `content` is the JSON body, if there is one.
+    ///
+    /// *Errors:* [`SigningError`]; the call then fails with nothing looked up. *Blocking:* it must not.
     fn authorization(
         &self,
         destination: &ServerName,

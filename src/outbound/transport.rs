@@ -13,11 +13,40 @@ use crate::outbound::address_policy::JudgedAddress;
 use crate::server_name::Host;
 
 /// Sends one request over HTTPS to exactly one address.
+///
+/// [`HttpsTransport`](crate::outbound::HttpsTransport) is ours. Another one owes what is said below, and three things more:
+/// it follows no redirect, sends nothing a second time, and undoes no compression, whose output has no bound. Around another
+/// one, to count what goes out:
+///
+/// ```
+/// use std::sync::Arc;
+/// use std::sync::atomic::{AtomicU64, Ordering};
+///
+/// use http::Response;
+/// use portcullis::OutboundDeadline;
+/// use portcullis::outbound::{Attempt, BoxFuture, RemoteBody, Transport, TransportError};
+///
+/// struct Counted {
+///     inner: Arc<dyn Transport>,
+///     attempts: AtomicU64,
+/// }
+///
+/// impl Transport for Counted {
+///     fn send(
+///         &self, attempt: Attempt, deadline: OutboundDeadline,
+///     ) -> BoxFuture<'_, Result<Response<RemoteBody>, TransportError>> {
+///         self.attempts.fetch_add(1, Ordering::Relaxed);
+///         self.inner.send(attempt, deadline)
+///     }
+/// }
+/// ```
 pub trait Transport: Send + Sync + 'static {
     /// Connects, verifies the certificate for [`Attempt::tls_name`], sends, and returns with the response head.
     ///
     /// Nothing is sent before the certificate is verified. Ends no later than `deadline`; connecting (TCP and TLS) ends
     /// no later than [`Attempt::connect_by`]. Dropping the future, or the body, closes the connection.
+    ///
+    /// *Errors:* [`TransportError`]; one that says that nothing was sent lets the next address be tried.
     fn send(
         &self,
         attempt: Attempt,
