@@ -52,7 +52,9 @@ fn main() -> ExitCode {
         for step in &seen {
             println!("{step}");
         }
-        println!("requests that asked another server, as counted under the lock: {}", world.errands());
+        if way == Way::Halves {
+            println!("requests that asked another server, as counted under the lock: {}", world.errands());
+        }
         if stays {
             println!("serving on http://{}; another server is {}", world.address(), world.other_server());
             loop {

@@ -162,8 +162,8 @@ impl fmt::Display for Seen {
         if !self.is_as_promised() {
             write!(out, "  (promised: {})", self.promised)?;
         }
-        let body = self.body.chars().take(100).collect::<String>();
-        write!(out, "\n               {}", body.trim_end().escape_debug().collect::<String>().replace("\\\"", "\""))
+        let body = self.body.chars().map(|char| if char.is_control() { ' ' } else { char }).take(100);
+        write!(out, "\n               {}", body.collect::<String>().trim_end())
     }
 }
 
@@ -191,7 +191,23 @@ fn ask(address: SocketAddr, what: &'static str, promised: u16, client: u8, targe
     connection.read_to_string(&mut answer)?;
     let (head, body) = answer.split_once("\r\n\r\n").ok_or(io::ErrorKind::UnexpectedEof)?;
     let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).ok_or(io::ErrorKind::InvalidData)?;
-    Ok(Seen { what, status, promised, body: body.to_owned(), took: began.elapsed() })
+    let is_chunked = head.to_ascii_lowercase().contains("\r\ntransfer-encoding: chunked");
+    let body = if is_chunked { joined(body).ok_or(io::ErrorKind::UnexpectedEof)? } else { body.to_owned() };
+    Ok(Seen { what, status, promised, body, took: began.elapsed() })
+}
+
+/// A body whose length was not known when it began. `None`: it is not whole.
+fn joined(mut chunks: &str) -> Option<String> {
+    let mut body = String::new();
+    loop {
+        let (length, rest) = chunks.split_once("\r\n")?;
+        let (chunk, rest) = rest.split_at_checked(usize::from_str_radix(length, 16).ok()?)?;
+        if chunk.is_empty() {
+            return Some(body);
+        }
+        body.push_str(chunk);
+        chunks = rest.strip_prefix("\r\n")?;
+    }
 }
 
 #[expect(clippy::disallowed_methods, reason = "the time it took is for a reader")]
