@@ -30,6 +30,7 @@
 //! | you have | take |
 //! |---|---|
 //! | a federation client of your own | [`Admission`] and [`Admitted::run`]: one slot and one deadline around your whole call |
+//! | the same, behind tower (axum and its like), and what comes before the handler is costly | `layer::AdmissionLayer` too: it refuses before a body is read |
 //! | a client, but no guard against inside addresses | the `outbound` module's `AddressPolicy` and `Discovery` too |
 //! | a homeserver with a synchronous request pool | `Portcullis::handle_blocking`; the example of `Portcullis` is about it |
 //! | the same, with one lock around its data | `Portcullis::begin` under the lock, `Portcullis::finish_blocking` without it |
@@ -74,6 +75,19 @@
 //! `default-features = false` and what is needed. Without any of them the crate is admission and deadline alone, with
 //! neither an HTTP client nor a resolver in the tree; `gate` adds neither.
 //!
+//! `tower` (a layer that admits; two crates of traits) is on by default too.
+//!
+//! # Examples to run
+//!
+//! Each runs from a clone as it is, on loopback or against a homeserver of yours: `cargo run --example NAME`.
+//!
+//! | example | shows |
+//! |---|---|
+//! | `sync_pool` | a homeserver with a pool of threads and one lock: lists, aliases, files; a 429 at the cap, and local requests meanwhile |
+//! | `axum_handler` | admission around a federation client of the homeserver's own, with the layer and without |
+//! | `outbound_only` | discovery, a signed call and a bounded answer, without the routes |
+//! | `background_backfill`, `long_poll`, `interactive` | the load gate, against a homeserver you name |
+//!
 //! # Logging
 //!
 //! Through `tracing`, under targets that begin with `portcullis::`. Refused and failed lookups are `debug`, a call that
@@ -100,6 +114,8 @@ pub mod fuzzing;
 pub mod gate;
 #[cfg(feature = "server")]
 pub mod homeserver;
+#[cfg(feature = "tower")]
+pub mod layer;
 pub mod limits;
 #[cfg(feature = "outbound")]
 pub mod outbound;

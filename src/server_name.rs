@@ -15,6 +15,16 @@ use crate::limits::{DEFAULT_FEDERATION_PORT, MAX_DNS_LABEL_BYTES, MAX_SERVER_NAM
 ///
 /// Always: the text came through [`FromStr`] and no other way. Identity (`==`, `Hash`) keeps the letter case, as the
 /// specification has it; [`ServerName::canonical`] is what budgets and caches are keyed by.
+///
+/// ```
+/// use portcullis::{Host, InvalidServerName, ServerName};
+///
+/// let name: ServerName = "Matrix.Example:8448".parse().unwrap();
+/// assert_eq!((name.as_str(), name.port()), ("Matrix.Example:8448", Some(8448)));
+/// assert!(name.is_same_server(&"matrix.example".parse().unwrap())); // 8448 is the default
+/// assert!(matches!("192.0.2.1".parse::<ServerName>().unwrap().host(), Host::V4(_)));
+/// assert_eq!("127.1".parse::<ServerName>(), Err(InvalidServerName::AmbiguousAddress)); // an address to a URL parser
+/// ```
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct ServerName {
     text: Box<str>,
@@ -89,7 +99,8 @@ impl ServerName {
         self.port().unwrap_or(DEFAULT_FEDERATION_PORT)
     }
 
-    /// The name in lower case, the port kept as written: one key for all spellings of a name.
+    /// The name in lower case, the port kept as written: one key for all spellings of a name. Not for lists of servers:
+    /// `them.example` and `them.example:8448` are two names of one server, which [`Self::canonical_origin`] makes one.
     #[must_use]
     pub fn canonical(&self) -> String {
         self.text.to_ascii_lowercase()

@@ -9,6 +9,15 @@ use crate::proxy::media_store::StoreUsage;
 use crate::proxy::watch::CallCounts;
 
 /// A snapshot, to be shown as JSON.
+///
+/// ```
+/// use portcullis::Portcullis;
+///
+/// /// For an admin command of your own. Names of servers are in it, those of clients are not.
+/// fn status(portcullis: &Portcullis) -> serde_json::Result<String> {
+///     serde_json::to_string_pretty(&portcullis.status())
+/// }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Status {

@@ -23,6 +23,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     // floor 4
     ("federation_worker", &["limits", "deadline", "sync", "admission"]),
     ("status", &["limits", "admission", "gate", "proxy"]),
+    ("layer", &["server_name", "sync", "admission"]),
     (
         "portcullis",
         &[

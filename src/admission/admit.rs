@@ -42,6 +42,31 @@ pub struct Admission {
 }
 
 /// A moderation hook, asked before a slot is taken. It must be quick: it runs where the request runs.
+///
+/// ```
+/// use std::collections::HashSet;
+/// use std::sync::Arc;
+///
+/// use portcullis::{Admission, ClientOutboundProxyPolicy, DestinationRules, DestinationVerdict, ServerName};
+///
+/// struct Blocked(HashSet<String>); // each as `ServerName::canonical_origin` spells it
+///
+/// impl DestinationRules for Blocked {
+///     fn judge(&self, destination: &ServerName) -> DestinationVerdict {
+///         match self.0.contains(&destination.canonical_origin()) {
+///             true => DestinationVerdict::Forbidden, // 403; `Hidden` is a 404
+///             false => DestinationVerdict::Allowed,
+///         }
+///     }
+/// }
+///
+/// let rules = Arc::new(Blocked(HashSet::from(["spam.example".to_owned()])));
+/// let admission = Admission::new("us.example".parse().unwrap(), ClientOutboundProxyPolicy::for_pool(8))
+///     .with_destination_rules(rules);
+/// # use portcullis::{ClientKey, OutboundRoute, Refusal};
+/// # let route = OutboundRoute::PublicRooms { server: "SPAM.example".parse().unwrap() };
+/// # assert_eq!(admission.admit(&ClientKey::shared(), route).unwrap_err(), Refusal::Forbidden);
+/// ```
 pub trait DestinationRules: Send + Sync + 'static {
     /// What this server thinks of asking `destination`.
     fn judge(&self, destination: &ServerName) -> DestinationVerdict;
@@ -59,6 +84,7 @@ pub enum DestinationVerdict {
 }
 
 /// How many requests were refused, by reason, since the start.
+#[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct RefusedCounts {
     /// Every slot was taken.

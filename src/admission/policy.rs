@@ -24,6 +24,17 @@ pub enum RouteClass {
 }
 
 /// An operator's `remote_timeout`: shortens deadlines, never lengthens them, and is never zero.
+///
+/// ```
+/// use std::time::Duration;
+/// use portcullis::{ClientOutboundProxyPolicy, RemoteTimeout, RouteClass};
+///
+/// let policy = ClientOutboundProxyPolicy::for_pool(8);
+/// let nine = RemoteTimeout::new(Duration::from_secs(9));
+/// assert_eq!(policy.deadline(RouteClass::Directory, nine), Duration::from_secs(9)); // of 10
+/// assert_eq!(policy.deadline(RouteClass::Media, nine), Duration::from_secs(9)); // of 30
+/// assert_eq!(RemoteTimeout::new(Duration::ZERO), None); // a mistake, and not "no limit"
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RemoteTimeout(Duration);
 

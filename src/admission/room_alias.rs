@@ -7,6 +7,14 @@ use crate::limits::MAX_ROOM_ALIAS_BYTES;
 use crate::server_name::{InvalidServerName, ServerName};
 
 /// A room alias. The local part may hold any Unicode but colon and NUL; the server part is a [`ServerName`].
+///
+/// ```
+/// use portcullis::RoomAlias;
+///
+/// let alias: RoomAlias = "#hall:them.example".parse().unwrap();
+/// assert_eq!(alias.server().as_str(), "them.example");
+/// assert!("#hall".parse::<RoomAlias>().is_err());
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RoomAlias {
     text: Box<str>,

@@ -19,7 +19,7 @@ use bytes::Bytes;
 use futures_util::StreamExt as _;
 use http::{HeaderMap, HeaderName, HeaderValue, Response};
 use http_body::Frame;
-use http_body_util::{BodyExt as _, StreamBody};
+use http_body_util::StreamBody;
 use tokio::time::{sleep, sleep_until};
 
 use super::lines;
@@ -154,7 +154,7 @@ impl Script {
             }
             Ok::<_, TransportError>(Frame::data(piece))
         });
-        response.body(StreamBody::new(pieces).boxed_unsync()).ok()
+        response.body(RemoteBody::new(StreamBody::new(pieces))).ok()
     }
 
     fn check(&self, attempt: &Attempt) {

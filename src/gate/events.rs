@@ -26,6 +26,23 @@ pub struct GateEvent {
 /// The gate remembers its latest 256 events; a reader that falls behind further misses the oldest, and sees it by the gap
 /// in [`GateEvent::seq`]. Admissions and ends of calls are events only while there is a reader: at a gate nobody watches,
 /// they do not push out what is rarer. A hold's end is reported when the gate is next used or looked at, with the time it ended at.
+///
+/// ```
+/// use portcullis::gate::{Happened, HomeserverGate};
+///
+/// /// For a log of your own; ends with the task it runs in.
+/// async fn watch(gate: HomeserverGate) {
+///     let mut events = gate.events();
+///     loop {
+///         let event = events.next().await;
+///         match event.what {
+///             Happened::Opened { outcome, .. } => println!("{:?}: nothing goes out: {}", event.at, outcome.as_label()),
+///             Happened::Closed => println!("{:?}: calls go out again", event.at),
+///             _ => {}
+///         }
+///     }
+/// }
+/// ```
 pub struct GateEvents {
     gate: HomeserverGate,
     next_seq: u64,

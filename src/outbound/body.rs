@@ -123,16 +123,16 @@ mod tests {
             tokio::time::sleep(pause).await;
             Ok(Frame::data(byte))
         });
-        StreamBody::new(bytes).boxed_unsync()
+        RemoteBody::new(StreamBody::new(bytes))
     }
 
     fn chunks(chunks: Vec<&'static str>) -> RemoteBody {
         let frames = chunks.into_iter().map(|chunk| Ok(Frame::data(Bytes::from_static(chunk.as_bytes()))));
-        StreamBody::new(stream::iter(frames)).boxed_unsync()
+        RemoteBody::new(StreamBody::new(stream::iter(frames)))
     }
 
     fn whole(text: &'static str) -> RemoteBody {
-        http_body_util::Full::from(text).map_err(|never: Infallible| match never {}).boxed_unsync()
+        RemoteBody::new(http_body_util::Full::from(text).map_err(|never: Infallible| match never {}))
     }
 
     async fn parse_json<T>(body: Bytes, deadline: OutboundDeadline) -> Result<T, JsonError>
@@ -153,7 +153,7 @@ mod tests {
     async fn a_body_that_never_waits_is_cut_too() {
         // On the real clock, because nothing ever waits here; it ends by itself so that the test cannot hang.
         let frames = stream::repeat_with(|| Ok(Frame::data(Bytes::new()))).take(20_000_000);
-        let unwaiting = StreamBody::new(frames).boxed_unsync();
+        let unwaiting = RemoteBody::new(StreamBody::new(frames));
         let soon = OutboundDeadline::after(Duration::from_millis(20), Instant::now());
         assert_eq!(read_bounded(unwaiting, None, 1000, soon).await, Err(BodyError::OutOfTime));
     }
@@ -180,7 +180,7 @@ mod tests {
     async fn a_broken_connection_is_no_end() {
         let error = TransportError { phase: TransportPhase::Body, timed_out: false };
         let frames = vec![Ok(Frame::data(Bytes::from_static(b"{}"))), Err(error)];
-        let broken = StreamBody::new(stream::iter(frames)).boxed_unsync();
+        let broken = RemoteBody::new(StreamBody::new(stream::iter(frames)));
         assert_eq!(read_bounded(broken, None, 1000, deadline(1)).await, Err(BodyError::Transport(error)));
     }
 

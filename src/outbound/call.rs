@@ -66,6 +66,7 @@ pub struct FederationCall {
 
 /// What the remote answered, read to the end and within its bound.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct RemoteReply {
     /// The status, untouched.
     pub status: StatusCode,

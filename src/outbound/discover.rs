@@ -28,6 +28,37 @@ use crate::server_name::{Host, ServerName};
 ///
 /// Never: a name leads to an address that the policy refuses, or a delegation to our own host, whatever the port
 /// (`nothing_leads_back_to_us`). Never: it connects to a destination; it only connects to port 443 for well-known files.
+///
+/// By itself it says where a name leads, for an embedder whose own client makes the call. Such a client has to connect to
+/// one of these addresses and no other, under this TLS name, with this `Host`, and follow nothing:
+///
+/// ```no_run
+/// use std::error::Error;
+/// use std::sync::Arc;
+///
+/// use http::HeaderValue;
+/// use portcullis::Admitted;
+/// use portcullis::outbound::{AddressPolicy, Discovery, HickoryResolver, HttpsTransport, TlsRoots};
+///
+/// fn discovery() -> Result<Discovery, Box<dyn Error>> {
+///     let resolver = Arc::new(HickoryResolver::from_system()?);
+///     let transport = Arc::new(HttpsTransport::new(TlsRoots::system()?)?); // for well-known files
+///     let agent = HeaderValue::from_static("our-server/1.0");
+///     Ok(Discovery::new("us.example".parse()?, resolver, transport, AddressPolicy::default(), agent))
+/// }
+///
+/// async fn ask(discovery: &Discovery, pass: Admitted) -> Result<(), Box<dyn Error>> {
+///     let (name, deadline) = (pass.destination().clone(), pass.deadline());
+///     pass.run(async move {
+///         let there = discovery.destination(&name, deadline).await?;
+///         for address in &there.addresses {
+///             println!("{} as {:?}, Host: {}", address.socket_addr(), there.tls_name, there.host_header);
+///         }
+///         Ok(())
+///     })
+///     .await?
+/// }
+/// ```
 #[derive(Clone)]
 pub struct Discovery {
     shared: Arc<Shared>,

@@ -24,6 +24,17 @@ pub(super) const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.
 const MAX_CANONICAL_INTEGER: u64 = (1 << 53) - 1;
 
 /// A federation request without its destination.
+///
+/// ```
+/// use portcullis::outbound::{Endpoint, RoomListFilter, RoomListParameters};
+///
+/// let parameters = RoomListParameters { limit: Some(20), since: Some("next"), ..RoomListParameters::default() };
+/// let list = Endpoint::public_rooms_get(&parameters).unwrap(); // a query can be too long for a request line
+/// let filter = RoomListFilter { generic_search_term: Some("garden"), ..RoomListFilter::default() };
+/// let filtered = Endpoint::public_rooms_post(&parameters, &filter);
+/// let alias = Endpoint::query_directory(&"#hall:them.example".parse().unwrap());
+/// # let _ = (list, filtered, alias);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
     pub(crate) method: Method,

@@ -9,6 +9,21 @@ use crate::outbound::web::WebError;
 use crate::outcome::{Outcome, TransportKind};
 
 /// A call that was made and failed. Carries no text of the peer or of a resolver.
+///
+/// What a client is told of it, for an embedder who writes the answers:
+///
+/// ```
+/// use http::StatusCode;
+/// use portcullis::outbound::CallError;
+///
+/// fn status(error: CallError) -> StatusCode {
+///     tracing::debug!(reason = error.as_label(), phase = error.phase.as_label(), "the lookup failed");
+///     match error.timed_out {
+///         true => StatusCode::GATEWAY_TIMEOUT, // time ended it
+///         false => StatusCode::BAD_GATEWAY,    // a peer or a resolver did
+///     }
+/// }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}", self.as_label())]
 #[non_exhaustive]

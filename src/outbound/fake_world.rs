@@ -10,7 +10,7 @@ use bytes::Bytes;
 use futures_util::StreamExt;
 use http::{HeaderValue, Response};
 use http_body::Frame;
-use http_body_util::{BodyExt, StreamBody};
+use http_body_util::StreamBody;
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep, sleep_until};
 
@@ -285,7 +285,7 @@ impl Transport for World {
                     for (name, value) in headers {
                         response = response.header(name, value);
                     }
-                    Ok(response.body(StreamBody::new(frames).boxed_unsync()).unwrap())
+                    Ok(response.body(RemoteBody::new(StreamBody::new(frames))).unwrap())
                 }
             }
         })

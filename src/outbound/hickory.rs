@@ -31,6 +31,13 @@ use name_servers::NameServers;
 ///
 /// Always: the cache holds at most [`DNS_CACHE_ENTRIES`] address and [`DNS_SRV_CACHE_ENTRIES`] SRV questions; equal questions in flight are asked once. A
 /// clone shares the cache. Needs a tokio runtime with I/O and time when it is used, none when it is made.
+///
+/// ```
+/// use portcullis::outbound::HickoryResolver;
+///
+/// let own_resolver = HickoryResolver::with_name_servers(&["127.0.0.1:53".parse().unwrap()]).unwrap();
+/// # let _ = own_resolver;
+/// ```
 #[derive(Clone)]
 pub struct HickoryResolver {
     shared: Arc<Shared>,

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::header::{ACCEPT, HOST};
 use http::{HeaderMap, HeaderName, HeaderValue, Uri};
-use http_body_util::{BodyExt as _, Full};
+use http_body_util::Full;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use rustls_pki_types::ServerName;
@@ -80,7 +80,7 @@ impl HttpsTransport {
         if header_bytes(response.headers()) > MAX_REMOTE_HEADER_BYTES {
             return Err(TransportError { phase: TransportPhase::Send, timed_out: false });
         }
-        Ok(response.map(|body| Streaming::new(body, connection).boxed_unsync()))
+        Ok(response.map(|body| RemoteBody::new(Streaming::new(body, connection))))
     }
 
     async fn connect(&self, address: &JudgedAddress, name: ServerName<'static>) -> io::Result<TlsStream<TcpStream>> {

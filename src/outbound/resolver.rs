@@ -7,6 +7,38 @@ use crate::outbound::BoxFuture;
 use crate::server_name::DnsName;
 
 /// Looks names up. Implementations answer from the DNS alone: no hosts file, no search list, no special names.
+///
+/// What they answer is a stranger's word: addresses are judged before anything is dialled, and lists may be of any length.
+/// One that asks a resolver of the embedder's own:
+///
+/// ```
+/// use std::net::IpAddr;
+///
+/// use portcullis::outbound::{BoxFuture, DnsError, Resolve, SrvRecord, SrvService};
+/// use portcullis::{DnsName, OutboundDeadline};
+///
+/// struct Ours;
+///
+/// impl Resolve for Ours {
+///     fn addresses<'a>(
+///         &'a self, name: &'a DnsName, deadline: OutboundDeadline,
+///     ) -> BoxFuture<'a, Result<Vec<IpAddr>, DnsError>> {
+///         Box::pin(async move {
+///             let found = deadline.cut(lookup(name.as_str())).await.map_err(|_expired| DnsError::TimedOut)?;
+///             if found.is_empty() { Err(DnsError::NoRecords) } else { Ok(found) }
+///         })
+///     }
+///
+///     fn service<'a>(
+///         &'a self, service: SrvService, name: &'a DnsName, _deadline: OutboundDeadline,
+///     ) -> BoxFuture<'a, Result<Vec<SrvRecord>, DnsError>> {
+///         let _ = (service, name); // `_matrix-fed._tcp` or `_matrix._tcp`
+///         Box::pin(async { Err(DnsError::NoRecords) })
+///     }
+/// }
+///
+/// async fn lookup(_name: &str) -> Vec<IpAddr> { Vec::new() }
+/// ```
 pub trait Resolve: Send + Sync + 'static {
     /// Every address of `name`, both families, aliases followed. Never an empty list.
     ///

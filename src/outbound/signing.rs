@@ -15,6 +15,7 @@ use rand::Rng as _;
 use rand::distr::Alphanumeric;
 use ruma::CanonicalJsonObject;
 use ruma::api::federation::authentication::XMatrix;
+use serde::Serialize;
 
 use crate::server_name::ServerName;
 
@@ -28,10 +29,37 @@ const ALGORITHM: &str = "ed25519";
 const GENERATED_VERSION_CHARACTERS: usize = 4;
 
 /// Signs federation requests of one server. Pure: no I/O, no waiting. [`Ed25519Signer`] is the one for a key file.
+///
+/// One over a signer that the homeserver has already:
+///
+/// ```
+/// use http::uri::PathAndQuery;
+/// use http::{HeaderValue, Method};
+/// use portcullis::ServerName;
+/// use portcullis::outbound::{RequestSigner, SigningError};
+///
+/// struct Ours;
+///
+/// impl RequestSigner for Ours {
+///     fn authorization(
+///         &self, destination: &ServerName, method: &Method, path_and_query: &PathAndQuery, content: Option<&[u8]>,
+///     ) -> Result<HeaderValue, SigningError> {
+///         let header = x_matrix(destination.as_str(), method.as_str(), path_and_query.as_str(), content);
+///         HeaderValue::try_from(header).map_err(|_| SigningError::ServerName)
+///     }
+/// }
+///
+/// fn x_matrix(to: &str, _method: &str, _uri: &str, _content: Option<&[u8]>) -> String {
+///     format!(r#"X-Matrix origin="us.example",destination="{to}",key="ed25519:a_key",sig="…""#)
+/// }
+/// # assert!(Ours.authorization(&"them.example".parse().unwrap(), &Method::GET, &"/".parse().unwrap(), None).is_ok());
+/// ```
 pub trait RequestSigner: Send + Sync + 'static {
     /// The value of the `Authorization` header for a request to `destination`, the server name before any delegation.
     ///
     /// `path_and_query` is exactly what goes out; `content` is the JSON body, if there is one.
+    ///
+    /// *Errors:* [`SigningError`]; the call then fails with nothing looked up. *Blocking:* it must not.
     fn authorization(
         &self,
         destination: &ServerName,
@@ -159,10 +187,21 @@ impl Ed25519Signer {
     /// The signature of a JSON object in unpadded base64. Its members `signatures` and `unsigned` are not signed (Matrix
     /// v1.19, appendices, signing JSON).
     ///
-    /// *Errors:* [`SigningError::Content`] for what is no object or has no canonical form. *Panics:* never.
-    pub fn sign_object(&self, object: &serde_json::Value) -> Result<String, SigningError> {
-        let mut object: CanonicalJsonObject =
-            serde_json::from_value(object.clone()).map_err(|_| SigningError::Content)?;
+    /// *Errors:* [`SigningError::Content`] for what is no object or has no canonical form. *Panics:* never, unless `object`
+    /// does when it is serialised. *Blocking:* no.
+    ///
+    /// ```
+    /// use portcullis::outbound::Ed25519Signer;
+    /// use serde_json::json;
+    ///
+    /// let signer = Ed25519Signer::generate("us.example".parse().unwrap());
+    /// let mut document = json!({ "server_name": "us.example", "valid_until_ts": 1_800_000_000_000_u64 });
+    /// let signature = signer.sign_object(&document).unwrap();
+    /// document["signatures"] = json!({ "us.example": { (signer.key_id()): signature } });
+    /// ```
+    pub fn sign_object(&self, object: &(impl Serialize + ?Sized)) -> Result<String, SigningError> {
+        let object = serde_json::to_value(object).map_err(|_| SigningError::Content)?;
+        let mut object: CanonicalJsonObject = serde_json::from_value(object).map_err(|_| SigningError::Content)?;
         object.remove("signatures");
         object.remove("unsigned");
         self.sign_canonical(&object)

@@ -13,6 +13,15 @@ use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject as _;
 
 /// Certificate authorities. Always: at least one.
+///
+/// ```no_run
+/// use std::path::Path;
+/// use portcullis::outbound::{TlsRoots, TlsRootsError};
+///
+/// fn roots() -> Result<TlsRoots, TlsRootsError> {
+///     TlsRoots::system()?.with_extra_file(Path::new("/etc/our-server/private-federation.pem"))
+/// }
+/// ```
 #[derive(Clone)]
 pub struct TlsRoots {
     store: RootCertStore,

@@ -51,7 +51,7 @@ impl Transport for NoFile {
                 return Err(TransportError { phase: TransportPhase::Connect, timed_out: false });
             }
             let body = Full::new(Bytes::from_static(br#"{"errcode":"M_NOT_FOUND"}"#));
-            Ok(Response::builder().status(404).body(body.map_err(|never| match never {}).boxed_unsync()).unwrap())
+            Ok(Response::builder().status(404).body(RemoteBody::new(body.map_err(|never| match never {}))).unwrap())
         })
     }
 }

@@ -199,7 +199,7 @@ impl Transport for Outside {
 }
 
 fn response(status: u16, location: Option<&str>, body: &'static str) -> Response<RemoteBody> {
-    let body = Full::new(Bytes::from_static(body.as_bytes())).map_err(|never| match never {}).boxed_unsync();
+    let body = RemoteBody::new(Full::new(Bytes::from_static(body.as_bytes())).map_err(|never| match never {}));
     let mut response = Response::builder().status(status);
     if let Some(location) = location {
         response = response.header("location", location);

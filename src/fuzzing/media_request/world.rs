@@ -18,7 +18,7 @@ use bytes::Bytes;
 use futures_util::StreamExt as _;
 use http::{HeaderName, HeaderValue, Response};
 use http_body::Frame;
-use http_body_util::{BodyExt as _, StreamBody};
+use http_body_util::StreamBody;
 use tokio::time::{sleep, sleep_until};
 
 use super::super::sections;
@@ -109,7 +109,7 @@ impl Answers {
             }
             piece
         });
-        response.body(StreamBody::new(pieces).boxed_unsync()).ok()
+        response.body(RemoteBody::new(StreamBody::new(pieces))).ok()
     }
 }
 

@@ -71,7 +71,7 @@ impl Transport for Net {
                 Fate::Overstays => std::future::pending().await,
                 Fate::Answers(status, bytes) => {
                     self.requests.lock().push(attempt.request);
-                    let body = Full::from(vec![b' '; bytes]).map_err(|never| match never {}).boxed_unsync();
+                    let body = RemoteBody::new(Full::from(vec![b' '; bytes]).map_err(|never| match never {}));
                     Ok(http::Response::builder().status(status).body(body).unwrap())
                 }
             }
