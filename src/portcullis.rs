@@ -16,6 +16,7 @@
 mod blocked;
 mod builder;
 mod media;
+mod snapshot;
 mod token;
 
 use std::fmt;
@@ -47,7 +48,6 @@ use crate::proxy::local_view::{LocalView, RoomListQuery};
 use crate::proxy::media::failure::MediaFailure;
 use crate::proxy::public_rooms;
 use crate::server_name::ServerName;
-use crate::status::{BudgetStatus, Budgets, Calls, Status, WorkerStatus};
 
 /// How often [`Portcullis::drain`] looks whether the last call has ended.
 const DRAIN_STEP: Duration = Duration::from_millis(10);
@@ -138,6 +138,7 @@ pub struct Portcullis {
     media: Arc<MediaDesk>,
     worker: Arc<FederationWorker>,
     stopping: Arc<AtomicBool>,
+    started_at: Instant,
     /// True once calls are to be dropped; so is the end of this sender.
     cut_short: watch::Sender<bool>,
 }
@@ -420,19 +421,6 @@ impl Portcullis {
     #[must_use]
     pub fn admission(&self) -> &Admission {
         &self.admission
-    }
-
-    /// A snapshot of the counters. *Blocking:* no I/O.
-    #[must_use]
-    pub fn status(&self) -> Status {
-        Status {
-            budgets: Budgets { directory: BudgetStatus::of(&self.admission), media: self.media.budget_status() },
-            calls: Calls { directory: self.directory.calls(), media: self.media.calls() },
-            media: self.media.status(),
-            federation_worker: WorkerStatus { overruns: self.worker.overruns() },
-            #[cfg(feature = "gate")]
-            homeservers: self.directory.homeservers(),
-        }
     }
 
     /// For an orderly stop: makes no new calls from now on, waits up to `patience` for those in flight, then cuts them
