@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::admission::{Admission, ClientKey, ClientOutboundProxyPolicy, OutboundRoute};
 use crate::gate::{GateKey, GateRegistry};
+use crate::limits::CALL_TIME_STEPS;
 use crate::proxy::media_store::StoreUsage;
 use crate::proxy::watch::{CallCounts, CallTimes};
 use crate::status::{BudgetStatus, Budgets, CallTimesByClass, Calls, Destinations, MediaStatus, WorkerStatus};
@@ -73,7 +74,11 @@ fn status_shows_what_is_in_flight_and_what_was_refused() {
         "admitted": 0, "polls": 0, "probes": 0, "interactive": 0, "counted": 0, "timed_out": 0, "overloaded": 0,
         "dropped": 0, "held": 0, "opened": 0, "reopened": 0, "closed": 0, "gave_up": 0,
     });
-    let none = json!({ "calls": 0, "total_ms": 0, "at_most": [] });
+    let steps: Vec<_> = CALL_TIME_STEPS
+        .iter()
+        .map(|step| json!({ "ms": u64::try_from(step.as_millis()).unwrap(), "calls": 0 }))
+        .collect();
+    let none = json!({ "calls": 0, "total_ms": 0, "at_most": steps });
     let mut seen = status(&admin);
     let process = seen.as_object_mut().unwrap().remove("process").unwrap();
     for key in ["resident_bytes", "threads", "open_descriptors", "max_descriptors"] {

@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::limits::CALL_TIME_STEPS;
 
 /// How long the calls took that ended since the start.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct CallTimes {
     /// Calls that ended.
@@ -38,6 +38,13 @@ pub(super) struct CallTimer {
     steps: [AtomicU64; CALL_TIME_STEPS.len()],
     longer: AtomicU64,
     total_us: AtomicU64,
+}
+
+impl Default for CallTimes {
+    /// No call has ended; the steps are there.
+    fn default() -> Self {
+        CallTimer::default().times()
+    }
 }
 
 impl CallTimer {

@@ -99,18 +99,19 @@ function slots(seen) {
       ["refused: client had its share", lately((refused) => refused[name].client)],
     ];
     if (name === "media") {
-      lines.push(["refused: remote media off, or not wanted", lately((refused) => refused.by_switch)]);
-      lines.push(["fetches running, waiting", `${number(seen.media.running)}, ${number(seen.media.waiting)}`]);
+      lines.push(["refused: switched off", lately((refused) => refused.by_switch)]);
+      lines.push(["fetches running", number(seen.media.running)]);
+      lines.push(["fetches waiting for a turn", number(seen.media.waiting)]);
     }
     return card(`${NAMES[name]}`, "slots", budget.in_flight, budget.cap, number, lines);
   });
   const pool = seen.request_pool;
   if (pool) {
     const lines = [
-      ["idle", number(pool.idle)],
       ["faults (answered 500)", number(pool.panicked)],
       ["memory", seen.process.resident_bytes === null ? "unknown" : bytes(seen.process.resident_bytes)],
-      ["open files and sockets", openFiles(seen.process)],
+      ["descriptors", descriptors(seen.process)],
+      ["calls past their time", number(seen.federation_worker.overruns)],
     ];
     cards.push(card("Request threads", "busy", pool.threads - pool.idle, pool.threads, number, lines));
   }
@@ -118,7 +119,9 @@ function slots(seen) {
   if (store) {
     const lines = [
       ["files", number(store.files)],
-      ["deleted: made room, too old", `${number(store.evicted)}, ${number(store.expired)}`],
+      ["on their way", number(store.unfinished)],
+      ["deleted: made room", number(store.evicted)],
+      ["deleted: too old", number(store.expired)],
       ["deleted: not whole", number(store.torn)],
     ];
     // A full store is as it should be: the oldest file makes room.
@@ -128,9 +131,10 @@ function slots(seen) {
   return cards;
 }
 
-function openFiles(process) {
+function descriptors(process) {
   if (process.open_descriptors === null) return "unknown";
-  return `${number(process.open_descriptors)} of ${process.max_descriptors === null ? "any" : number(process.max_descriptors)}`;
+  const most = process.max_descriptors === null ? "" : ` of ${number(process.max_descriptors)}`;
+  return `${number(process.open_descriptors)}${most}`;
 }
 
 function table(heads, rows) {
@@ -156,13 +160,13 @@ const none = (text) => el("div", "table", el("p", "none", text));
 function breaker(gate) {
   const { state, opened_at_ms: openedAt, reopened } = gate.breaker;
   const words = {
-    closed: ["good", "✓ closed", "calls go out as the limit says"],
+    closed: ["good", "✓ closed", null],
     open: ["bad", "✕ open", "nothing goes out"],
     probing: ["watch", "? probing", "one call is out to see"],
   };
   const [kind, word, meaning] = words[state];
   const since = openedAt === null ? null : small("since ", new Date(openedAt).toLocaleTimeString(), failedProbes(reopened));
-  return cell(el("span", `word ${kind}`, word), small(meaning), since);
+  return cell(el("span", `word ${kind}`, word), meaning === null ? null : small(meaning), since);
 }
 
 function failedProbes(times) {
@@ -178,7 +182,7 @@ function gateSlots(gate) {
   }
   const holds = gate.held_until_ms.map((until) => countdown(until));
   const until = holds.length === 0 ? null : small("held slots free in ", ...holds.slice(0, 4).flatMap((each, i) => (i ? [", ", each] : [each])));
-  return cell(pips, el("span", "", `${gate.active} out, ${gate.held} held, limit ${gate.limit}`), until);
+  return cell(pips.firstChild === null ? null : pips, el("span", "", `${gate.active} out, ${gate.held} held, limit ${gate.limit}`), until);
 }
 
 function nextCall(gate) {
@@ -233,8 +237,8 @@ function lastCall(last) {
   if (last === null) return cell("still out");
   const words = { answered: ["good", "✓ answered"], timed_out: ["bad", "✕ timed out"], failed: ["bad", "✕ failed"] };
   const [kind, word] = words[last.outcome];
-  const why = last.reason === null ? null : small(`${last.phase}: ${last.reason}`);
-  return cell(el("span", `word ${kind}`, word), small(new Date(last.ended_at_ms).toLocaleTimeString()), why);
+  const at = ` ${new Date(last.ended_at_ms).toLocaleTimeString()}`;
+  return cell(el("span", `word ${kind}`, word), at, last.reason === null ? null : small(`${last.phase}: ${last.reason}`));
 }
 
 function calls(seen) {
@@ -245,9 +249,7 @@ function calls(seen) {
     return row([NAMES[name]], [figure(number(answered)), figure(number(timedOut)), figure(number(failed)),
       figure(within(times, 0.5)), figure(within(times, 0.95))]);
   });
-  const overruns = seen.federation_worker.overruns;
-  const told = overruns === 0 ? [] : [el("p", "word bad", `${number(overruns)} calls ran on after their deadline.`)];
-  return [table(heads, rows), ...told];
+  return [table(heads, rows)];
 }
 
 // The step that so many of the calls fit into.
@@ -282,10 +284,10 @@ function show(seen) {
   document.title = `portcullis ${seen.server_name}`;
   byId("server").textContent = seen.server_name;
   byId("about").textContent = `version ${seen.version}, up ${span(seen.uptime_ms)}`;
-  part("slots", [seen.budgets, seen.media, seen.request_pool, seen.process, history.length], slots);
+  part("slots", [history, seen.budgets, seen.media, seen.request_pool, seen.process, seen.federation_worker], slots);
   part("gates", seen.homeservers, gates);
   part("destinations", seen.destinations, destinations);
-  part("calls", [seen.calls, seen.call_times, seen.federation_worker], calls);
+  part("calls", [seen.calls, seen.call_times], calls);
   byId("figures").hidden = false;
   byId("figures").className = "";
   trouble(seen.draining ? "The server is stopping: what is in flight is answered, nothing new is taken." : null);
