@@ -25,7 +25,7 @@ struct Named {
     matchers: Vec<(String, String, String)>,
 }
 
-/// Every metric of a PromQL expression.
+/// Every metric of an expression of Prometheus' query language.
 fn named(expression: &str) -> Vec<Named> {
     let mut found: Vec<Named> = Vec::new();
     let mut rest = expression;
@@ -76,7 +76,10 @@ fn metric_of(series: &str) -> Option<&'static Metric> {
     })
 }
 
-/// Which of our metrics are named. # Panics if one is named that is not ours, or with a label value that it never has.
+/// Which of our metrics are named.
+///
+/// # Panics
+/// If one is named that is not ours, or with a label value that it never has.
 fn checked(expressions: &[String]) -> BTreeSet<&'static str> {
     let mut metrics = BTreeSet::new();
     for expression in expressions {

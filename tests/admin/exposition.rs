@@ -129,15 +129,12 @@ fn read_labels(mut rest: &str) -> BTreeMap<String, String> {
         let (value, after) = after.split_once('"').unwrap_or_else(|| panic!("{rest}"));
         assert!(!value.contains('\\') && !value.is_empty(), "{rest}");
         assert!(labels.insert(name.to_owned(), value.to_owned()).is_none(), "{rest}");
-        rest = match after.strip_prefix(',') {
-            Some(more) => {
-                assert!(!more.is_empty(), "a comma too many");
-                more
-            }
-            None => {
-                assert!(after.is_empty(), "{after}");
-                after
-            }
+        rest = if let Some(more) = after.strip_prefix(',') {
+            assert!(!more.is_empty(), "a comma too many");
+            more
+        } else {
+            assert!(after.is_empty(), "{after}");
+            after
         };
     }
     labels

@@ -1,11 +1,5 @@
 //! The operator's socket as an operator and a scraper meet it, and the files in `contrib/` that read it.
 #![cfg(all(feature = "server", target_os = "linux"))]
-#![expect(
-    clippy::indexing_slicing,
-    clippy::panic,
-    clippy::unwrap_used,
-    reason = "a helper outside a test function is test code all the same"
-)]
 
 #[cfg(test)]
 #[path = "../support/mod.rs"]

@@ -52,7 +52,8 @@ async fn busy(rig: &Rig) -> Busy {
     assert_eq!(ask(portcullis, client(2), &get(&rooms("gone.example"))).await.status, 502);
     let (silent_peer, silent) = rig.world.peer("silent.example", Behaviour::TlsSilent).await;
     assert_eq!(ask(portcullis, client(3), &get(&rooms(&silent))).await.status, 504);
-    let picture = |_: &_| SentFile::png(&[7; 200_000]).answer();
+    let bytes = vec![7; 200_000];
+    let picture = move |_: &_| SentFile::png(&bytes).answer();
     let (files_peer, files) = rig.world.peer("media.example.org", Behaviour::answers(picture)).await;
     for id in ["a", "b", "c"] {
         let file = format!("/_matrix/client/v1/media/download/{files}/{id}");
@@ -238,11 +239,12 @@ async fn even_markup_that_got_into_the_page_runs_no_script() {
     assert_eq!(owned, [false, true], "with the policy, and without");
 }
 
+/// The page itself, and the figures twice.
+const ANSWERS: usize = 3;
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_stopped_answering_is_not_mistaken_for_a_quiet_one() {
     let Some(chromium) = Chromium::find().await else { return };
-    // The page itself, and the figures twice.
-    const ANSWERS: usize = 3;
     let (asked, enough) = (AtomicUsize::new(0), Arc::new(Notify::new()));
     let notified = Arc::clone(&enough);
     let rig = Rig::showing(move |status| {
