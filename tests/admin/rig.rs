@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use portcullis::Status;
-use portcullis::gate::{GateKey, GateRegistry, HomeserverGate};
+use portcullis::gate::{GateConstants, GateKey, GateRegistry, HomeserverGate};
 use portcullis::homeserver::admin::{Admin, RequestPoolStatus};
 use portcullis::homeserver::listener::{Listener, ListenerLimits};
+use portcullis::limits::{COOLDOWN, GATES};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
@@ -44,7 +45,11 @@ impl Rig {
     /// One whose operator is shown what `edit` makes of the status.
     pub(crate) async fn showing(edit: impl Fn(Status) -> Status + Send + Sync + 'static) -> Self {
         let world = World::new().await;
-        let gates = GateRegistry::default();
+        // A breaker that opens stays open for the length of a test, however slow the machine.
+        let gates = GateRegistry::with_dangerous_constants(
+            GATES,
+            GateConstants { cooldown: 10 * COOLDOWN, ..GateConstants::default() },
+        );
         let home = world.media_with(|builder| builder.gates(gates.clone()).remote_timeout(REMOTE_TIMEOUT));
         let portcullis = Arc::clone(&home.portcullis);
         let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
