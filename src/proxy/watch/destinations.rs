@@ -212,6 +212,27 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn as_json_it_has_these_keys() {
+        let table = Destinations::new(1);
+        let listed = table.begin("them.example", Instant::now());
+        let mut row = serde_json::json!({
+            "server": "them.example", "in_flight": 1, "answered": 0, "timed_out": 0, "failed": 0, "mean_ms": 0,
+            "slowest_ms": 0, "last": null,
+        });
+        assert_eq!(serde_json::to_value(&table.status()[0]).unwrap(), row);
+        table.end(listed, "them.example", Ended::TimedOut, Some(NO_WAY), 7 * MS);
+        let shown = serde_json::to_value(&table.status()[0]).unwrap();
+        for (key, value) in [("in_flight", 0), ("timed_out", 1), ("mean_ms", 7), ("slowest_ms", 7)] {
+            row[key] = value.into();
+        }
+        let ended_at_ms = shown["last"]["ended_at_ms"].clone();
+        row["last"] = serde_json::json!({
+            "outcome": "timed_out", "phase": "connect", "reason": "refused", "took_ms": 7, "ended_at_ms": ended_at_ms,
+        });
+        assert_eq!(shown, row);
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn made_up_names_push_out_each_other() {
         let table = Destinations::new(4);
         for _ in 0..2 {
