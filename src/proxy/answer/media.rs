@@ -107,7 +107,8 @@ pub(crate) fn media_refused(refusal: Refusal) -> Response<ResponseBody> {
         Refusal::ClientCap { retry_after } => {
             limit_exceeded("As many files as may be are being fetched for this address, wait for some", retry_after)
         }
-        Refusal::OwnServer => not_found(),
-        Refusal::RemoteFetchOff | Refusal::Forbidden | Refusal::Hidden => refusal.into_response(),
+        // Word for word as a file that is not there: otherwise the text would tell what is hidden.
+        Refusal::OwnServer | Refusal::RemoteFetchOff | Refusal::Hidden => not_found(),
+        Refusal::Forbidden => refusal.into_response(),
     }
 }
