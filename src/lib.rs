@@ -150,10 +150,10 @@ pub use proxy::local_view::{
 pub use proxy::media_store::{StoreOpenError, StoreUsage};
 pub use proxy::response_body::{BodyCut, ResponseBody};
 #[cfg(feature = "outbound")]
-pub use proxy::watch::CallCounts;
+pub use proxy::watch::{CallCounts, CallTimeStep, CallTimes, DestinationStatus, Ended, LastCall};
 pub use server_name::{DnsName, Host, InvalidServerName, ServerName};
 #[cfg(feature = "outbound")]
-pub use status::{BudgetStatus, Budgets, Calls, MediaStatus, Status, WorkerStatus};
+pub use status::{BudgetStatus, Budgets, CallTimesByClass, Calls, Destinations, MediaStatus, Status, WorkerStatus};
 
 /// The README's examples, compiled and run with the doc tests.
 #[cfg(all(doctest, feature = "outbound", feature = "gate"))]

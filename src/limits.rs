@@ -376,6 +376,32 @@ pub const SEND_BUFFER_BYTES: usize = 256 * 1024;
 /// ours.*
 pub const CLIENT_CONNECTIONS_BESIDE_MEDIA: usize = 8;
 
+/// Steps in which the lengths of calls are counted, shortest first. After each deadline
+/// ([`DIRECTORY_DEADLINE`], [`MEDIA_DEADLINE`]) comes the same with [`WORKER_MARGIN`]: what a deadline cut is counted there,
+/// and a call past the last step overran. *Source: ours; 2.5 s is the deadline in `portcullis demo`.*
+pub const CALL_TIME_STEPS: [Duration; 12] = [
+    Duration::from_millis(50),
+    Duration::from_millis(100),
+    Duration::from_millis(250),
+    Duration::from_millis(500),
+    Duration::from_millis(1_000),
+    Duration::from_millis(2_500),
+    Duration::from_millis(5_000),
+    DIRECTORY_DEADLINE,
+    DIRECTORY_DEADLINE.saturating_add(WORKER_MARGIN),
+    Duration::from_millis(20_000),
+    MEDIA_DEADLINE,
+    MEDIA_DEADLINE.saturating_add(WORKER_MARGIN),
+];
+
+/// Most servers shown as lately asked, for lookups and for files each. *Source: ours; what a person reads, and next to no
+/// memory (30 KB each).*
+pub const DESTINATIONS_SHOWN: usize = 64;
+
+/// A server that was not asked for so long is the first to make room for another among those shown. *Source: ours; how far
+/// back an operator who is called looks.*
+pub const DESTINATION_FORGOTTEN: Duration = Duration::from_secs(3600);
+
 /// How many background calls one homeserver is sent at once before anything is known of it: one caller that pages one room
 /// at a time, and another beside it. *Source: load-gate record (`INITIAL_LIMIT`).*
 pub const INITIAL_LIMIT: usize = 2;

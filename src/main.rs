@@ -47,6 +47,7 @@ A configuration file, the least that works:
 Others, with their defaults:
   listen = \"127.0.0.1:8009\"
   admin_listen = \"127.0.0.1:9009\"
+  admin_allow_remote = false
   request_threads = 16
   trusted_proxies = []
   ipv6_client_prefix = 64

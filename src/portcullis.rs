@@ -17,6 +17,7 @@ mod begun;
 mod blocked;
 mod builder;
 mod media;
+mod snapshot;
 mod stop;
 mod token;
 
@@ -30,6 +31,7 @@ use bytes::Bytes;
 use futures_util::future::{Either, FutureExt as _, ready};
 use http::{HeaderMap, Method, Request, Response};
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use self::begun::RemoteErrand;
 pub use self::begun::{Begun, RemoteLookup};
@@ -49,7 +51,6 @@ use crate::proxy::local_view::{LocalView, RoomListQuery};
 use crate::proxy::media::failure::MediaFailure;
 use crate::proxy::public_rooms;
 use crate::server_name::ServerName;
-use crate::status::{BudgetStatus, Budgets, Calls, Status, WorkerStatus};
 
 /// Our routes, whole: `publicRooms`, `directory/room` and media downloads and thumbnails, here and at other servers.
 ///
@@ -165,6 +166,7 @@ pub struct Portcullis {
     media: Arc<MediaDesk>,
     worker: Arc<FederationWorker>,
     stopping: Arc<AtomicBool>,
+    started_at: Instant,
     /// True once calls are to be dropped; so is the end of this sender.
     cut_short: watch::Sender<bool>,
 }
@@ -421,19 +423,6 @@ impl Portcullis {
     #[must_use]
     pub fn admission(&self) -> &Admission {
         &self.admission
-    }
-
-    /// A snapshot of the counters. *Blocking:* no I/O.
-    #[must_use]
-    pub fn status(&self) -> Status {
-        Status {
-            budgets: Budgets { directory: BudgetStatus::of(&self.admission), media: self.media.budget_status() },
-            calls: Calls { directory: self.directory.calls(), media: self.media.calls() },
-            media: self.media.status(),
-            federation_worker: WorkerStatus { overruns: self.worker.overruns() },
-            #[cfg(feature = "gate")]
-            homeservers: self.directory.homeservers(),
-        }
     }
 }
 

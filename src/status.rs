@@ -4,9 +4,9 @@ use serde::Serialize;
 
 use crate::admission::{Admission, MediaAdmission, RefusedCounts};
 #[cfg(feature = "gate")]
-use crate::gate::GateStatus;
+use crate::gate::{GateCounts, GateStatus};
 use crate::proxy::media_store::StoreUsage;
-use crate::proxy::watch::CallCounts;
+use crate::proxy::watch::{CallCounts, CallTimes, DestinationStatus};
 
 /// A snapshot, to be shown as JSON.
 ///
@@ -21,10 +21,22 @@ use crate::proxy::watch::CallCounts;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Status {
+    /// The server's own name.
+    pub server_name: String,
+    /// The version of this crate.
+    pub version: &'static str,
+    /// How long it has been running.
+    pub uptime_ms: u64,
+    /// When this was seen, in Unix milliseconds.
+    pub seen_at_ms: u64,
     /// The budgets, by class of call.
     pub budgets: Budgets,
     /// How calls ended, by class.
     pub calls: Calls,
+    /// How long calls took, by class.
+    pub call_times: CallTimesByClass,
+    /// Servers that were asked lately, by class.
+    pub destinations: Destinations,
     /// Files of other servers.
     pub media: MediaStatus,
     /// The runtime that pool threads hand their calls to.
@@ -32,6 +44,9 @@ pub struct Status {
     /// The load gates of [`PortcullisBuilder::gates`](crate::PortcullisBuilder::gates), by key; none without it.
     #[cfg(feature = "gate")]
     pub homeservers: Vec<GateStatus>,
+    /// What all those gates counted together, those that are forgotten included.
+    #[cfg(feature = "gate")]
+    pub gate_counts: GateCounts,
 }
 
 /// One budget per class of call.
@@ -66,6 +81,27 @@ pub struct Calls {
     pub directory: CallCounts,
     /// Files.
     pub media: CallCounts,
+}
+
+/// How long calls took, by class.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct CallTimesByClass {
+    /// Room lists and aliases.
+    pub directory: CallTimes,
+    /// Files, from the turn to the last byte.
+    pub media: CallTimes,
+}
+
+/// Servers that were asked lately, by class; at most [`DESTINATIONS_SHOWN`](crate::limits::DESTINATIONS_SHOWN) each. One that
+/// was not asked for an hour makes room first, then the one with the fewest calls.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Destinations {
+    /// For room lists and aliases.
+    pub directory: Vec<DestinationStatus>,
+    /// For files.
+    pub media: Vec<DestinationStatus>,
 }
 
 /// Files of other servers.

@@ -7,8 +7,9 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use portcullis::ClientOutboundProxyPolicy;
-use portcullis::homeserver::admin::Admin;
+use portcullis::homeserver::admin::{Admin, RequestPoolStatus};
 use portcullis::homeserver::assemble::{Assembled, assemble};
 use portcullis::homeserver::config::{Config, LogConfig, LogFormat, LogLevel};
 use portcullis::homeserver::descriptors::{ADMIN_CONNECTIONS, Descriptors, OutboundNeeds};
@@ -101,24 +102,30 @@ fn bind(config: &Config) -> Result<(Listener, Listener), Trouble> {
 async fn listen(clients: Listener, operator: Listener, config: &Config, assembled: &Assembled) -> io::Result<()> {
     let mut signals = Signals::listen()?;
     let (stop, stopping) = watch::channel(false);
+    let (stop_showing, showing) = watch::channel(false);
     let until_stopped = |mut stopping: watch::Receiver<bool>| async move {
         // The sender's end would mean the same.
         drop(stopping.wait_for(|stop| *stop).await);
     };
     let listening = format!("listening on {}, admin on {}", clients.local_addr(), operator.local_addr());
-    let shown = Arc::clone(&assembled.runtime);
-    let admin = Arc::new(Admin::new(move || shown.outbound().status()));
-    let clients = clients.serve(assembled.handler(), assembled.limits.clone(), until_stopped(stopping.clone()));
+    let admin = Arc::new(admin(operator.local_addr(), assembled));
+    let clients = clients.serve(assembled.handler(), assembled.limits.clone(), until_stopped(stopping));
     let for_operator = ListenerLimits { max_connections: ADMIN_CONNECTIONS, ..ListenerLimits::default() };
-    let operator = operator.serve(admin, for_operator, until_stopped(stopping));
+    let shown: Arc<Admin> = Arc::clone(&admin);
+    let operator = operator.serve(shown, for_operator, until_stopped(showing));
     say(&listening);
     tracing::info!(target: "portcullis::serve", server_name = %config.server_name, "{listening}");
-    let served = async { tokio::try_join!(clients, operator).map(drop) };
+    let served = async {
+        // The operator sees the drain to its end.
+        let clients = clients.map(|ended| ended.map(|()| stop_showing.send_replace(true)));
+        tokio::try_join!(clients, operator).map(drop)
+    };
     tokio::select! {
         ended = served => ended,
         () = async {
             signals.next().await;
             tracing::info!(target: "portcullis::serve", "stopping: requests in flight are answered first");
+            admin.drain();
             stop.send_replace(true);
             signals.next().await;
             tracing::info!(target: "portcullis::serve", "stopping at once: requests in flight are cut short");
@@ -126,6 +133,16 @@ async fn listen(clients: Listener, operator: Listener, config: &Config, assemble
             assembled.runtime.outbound().drain(Duration::ZERO).await;
         } => Ok(()),
     }
+}
+
+/// What the operator is shown.
+fn admin(bound: SocketAddr, assembled: &Assembled) -> Admin {
+    let (runtime, pool) = (Arc::clone(&assembled.runtime), Arc::downgrade(&assembled.pool));
+    let counted = Arc::clone(&assembled.runtime);
+    Admin::new(bound, move || runtime.outbound().status()).with_request_pool(move || {
+        // Whoever holds the last of the pool waits for its threads, so that this holds none.
+        pool.upgrade().map(|pool| RequestPoolStatus::of(&pool, counted.panicked())).unwrap_or_default()
+    })
 }
 
 /// SIGTERM and SIGINT.

@@ -74,6 +74,12 @@ impl RequestPool {
         Ok(())
     }
 
+    /// How many threads there are.
+    #[must_use]
+    pub fn threads(&self) -> usize {
+        self.threads.len()
+    }
+
     /// How many threads are alive and wait for a job.
     #[must_use]
     pub fn idle_threads(&self) -> usize {

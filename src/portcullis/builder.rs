@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use super::Portcullis;
 use super::blocked::BlockedServers;
@@ -304,6 +305,7 @@ impl PortcullisBuilder {
             media,
             worker,
             stopping,
+            started_at: Instant::now(),
             cut_short,
         })
     }

@@ -36,7 +36,7 @@ use crate::proxy::media::failure::MediaFailure;
 use crate::proxy::media::files::{Needed, RemoteFiles};
 use crate::proxy::media::flights::Arrived;
 use crate::proxy::media_store::{FileKey, StoredFile};
-use crate::proxy::watch::CallCounts;
+use crate::proxy::watch::{CallCounts, CallTimes, DestinationStatus};
 use crate::status::{BudgetStatus, MediaStatus};
 
 /// What decides about files, and finishes what it let through.
@@ -282,6 +282,14 @@ impl MediaDesk {
 
     pub(super) fn calls(&self) -> CallCounts {
         self.files.as_ref().map(|files| files.calls()).unwrap_or_default()
+    }
+
+    pub(super) fn call_times(&self) -> CallTimes {
+        self.files.as_ref().map(|files| files.call_times()).unwrap_or_default()
+    }
+
+    pub(super) fn destinations(&self) -> Vec<DestinationStatus> {
+        self.files.as_ref().map(|files| files.destinations()).unwrap_or_default()
     }
 
     pub(super) fn status(&self) -> MediaStatus {

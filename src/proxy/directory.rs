@@ -14,7 +14,7 @@ use crate::outbound::endpoint::Endpoint;
 use crate::outbound::error::CallError;
 use crate::proxy::local_view::RoomListQuery;
 use crate::proxy::remembered::{Remembered, RememberedBounds};
-use crate::proxy::watch::{CallCounts, Outcomes};
+use crate::proxy::watch::{CallCounts, CallTimes, DestinationStatus, Outcomes};
 use crate::proxy::{public_rooms, room_alias};
 use crate::server_name::ServerName;
 
@@ -212,9 +212,25 @@ impl Directory {
         self.gates().map(GateRegistry::status).unwrap_or_default()
     }
 
+    /// What all of them counted together.
+    #[cfg(feature = "gate")]
+    pub(crate) fn gate_counts(&self) -> crate::gate::GateCounts {
+        self.gates().map(GateRegistry::counts).unwrap_or_default()
+    }
+
     /// How the calls so far ended.
     pub(crate) fn calls(&self) -> CallCounts {
         self.outcomes.counts()
+    }
+
+    /// How long they took.
+    pub(crate) fn call_times(&self) -> CallTimes {
+        self.outcomes.times()
+    }
+
+    /// Whom they asked lately.
+    pub(crate) fn destinations(&self) -> Vec<DestinationStatus> {
+        self.outcomes.destinations()
     }
 }
 

@@ -1,14 +1,23 @@
-//! [`Watch`]: what an operator learns about a call: a count always, and at level debug a line that says why it failed.
+//! [`Watch`]: what an operator learns about a call: how it ended, how long it took and where, and at level debug a line that
+//! says why it failed.
 //!
 //! A stranger can make calls fail as often as it likes, so that no line of theirs is above debug. Nothing in a line is the
 //! other server's: its name passed the grammar, everything else is a fixed word or a number.
+
+mod destinations;
+mod times;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::Serialize;
 use tokio::time::Instant;
 
+pub use self::destinations::{DestinationStatus, LastCall};
+use self::destinations::{Destinations, IsListed};
+use self::times::CallTimer;
+pub use self::times::{CallTimeStep, CallTimes};
 use crate::deadline::OutboundDeadline;
+use crate::limits::DESTINATIONS_SHOWN;
 
 /// How calls ended since the start. A request that shared another's call is not counted again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -22,12 +31,26 @@ pub struct CallCounts {
     pub failed: u64,
 }
 
-/// The counters behind [`CallCounts`].
-#[derive(Debug, Default)]
+/// What is remembered of the calls of one class: their ends, their times and whom they asked.
+#[derive(Debug)]
 pub(crate) struct Outcomes {
     answered: AtomicU64,
     timed_out: AtomicU64,
     failed: AtomicU64,
+    timer: CallTimer,
+    destinations: Destinations,
+}
+
+impl Default for Outcomes {
+    fn default() -> Self {
+        Self {
+            answered: AtomicU64::new(0),
+            timed_out: AtomicU64::new(0),
+            failed: AtomicU64::new(0),
+            timer: CallTimer::default(),
+            destinations: Destinations::new(DESTINATIONS_SHOWN),
+        }
+    }
 }
 
 impl Outcomes {
@@ -39,13 +62,28 @@ impl Outcomes {
             failed: self.failed.load(Ordering::Relaxed),
         }
     }
+
+    /// How long they took.
+    pub(crate) fn times(&self) -> CallTimes {
+        self.timer.times()
+    }
+
+    /// Whom they asked lately.
+    pub(crate) fn destinations(&self) -> Vec<DestinationStatus> {
+        self.destinations.status()
+    }
 }
 
 /// How a call ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ended {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Ended {
+    /// The other server answered the question, if only to say no.
     Answered,
+    /// Time ended it.
     TimedOut,
+    /// Anything else.
     Failed,
 }
 
@@ -66,6 +104,7 @@ pub(crate) struct Watch<'a> {
     deadline: OutboundDeadline,
     began: Instant,
     status: Option<u16>,
+    listed: IsListed,
     ended: bool,
 }
 
@@ -83,7 +122,9 @@ pub(crate) struct Subject {
 impl<'a> Watch<'a> {
     /// A call begins.
     pub(crate) fn new(outcomes: &'a Outcomes, subject: Subject, deadline: OutboundDeadline) -> Self {
-        Self { outcomes, subject, deadline, began: Instant::now(), status: None, ended: false }
+        let began = Instant::now();
+        let listed = outcomes.destinations.begin(&subject.server, began);
+        Self { outcomes, subject, deadline, began, status: None, listed, ended: false }
     }
 
     /// The status of the other server's last answer; `None` if there was none to the last request.
@@ -99,19 +140,22 @@ impl<'a> Watch<'a> {
     /// The call came to an end of its own. A server that says no has answered; then, too, `why` says so.
     pub(crate) fn ended(mut self, how: Ended, why: Option<Why>) {
         self.ended = true;
-        self.count(how);
+        self.count(how, why);
         if let Some(why) = why {
             self.tell(why);
         }
     }
 
-    fn count(&self, how: Ended) {
+    fn count(&self, how: Ended, why: Option<Why>) {
         let counter = match how {
             Ended::Answered => &self.outcomes.answered,
             Ended::TimedOut => &self.outcomes.timed_out,
             Ended::Failed => &self.outcomes.failed,
         };
         counter.fetch_add(1, Ordering::Relaxed);
+        let took = self.began.elapsed();
+        self.outcomes.timer.note(took);
+        self.outcomes.destinations.end(self.listed, &self.subject.server, how, why, took);
     }
 
     fn tell(&self, why: Why) {
@@ -136,8 +180,9 @@ impl Drop for Watch<'_> {
         } else {
             (Ended::Failed, "cut-short")
         };
-        self.count(how);
-        self.tell(Why { phase: "call", reason });
+        let why = Why { phase: "call", reason };
+        self.count(how, Some(why));
+        self.tell(why);
     }
 }
 

@@ -48,7 +48,7 @@ pub struct Config {
     pub signing_key: SigningKeySource,
     /// Where clients, or the proxy in front, connect to.
     pub listen: SocketAddr,
-    /// Where the operator looks.
+    /// Where the operator looks; on this machine alone, unless the file says `admin_allow_remote = true`.
     pub admin_listen: SocketAddr,
     /// Size of the request pool; the caps follow from it.
     pub request_threads: usize,

@@ -62,14 +62,13 @@ pub(super) fn listen_address(value: &DeValue<'_>) -> Result<SocketAddr, String> 
     text.parse().map_err(|_| format!("{text:?} is not \"IP:port\", such as \"127.0.0.1:8009\""))
 }
 
-/// As [`listen_address`], on this machine alone: the operator's socket asks nobody who they are.
-pub(super) fn admin_address(value: &DeValue<'_>) -> Result<SocketAddr, String> {
-    let address = listen_address(value)?;
-    if !address.ip().to_canonical().is_loopback() {
-        return Err(format!(
-            "{address} can be reached from other machines, and this socket asks for no password; use a loopback address \
-             such as \"127.0.0.1:9009\" (a later release has a key that allows more)"
-        ));
+/// What is wrong with an operator's socket at `address`, which asks nobody who they are, unless others may reach it.
+pub(super) fn reachable_admin(address: SocketAddr, allow_remote: bool) -> Option<String> {
+    if allow_remote || address.ip().to_canonical().is_loopback() {
+        return None;
     }
-    Ok(address)
+    Some(format!(
+        "{address} can be reached from other machines, and this socket asks for no password; use a loopback address such \
+         as \"127.0.0.1:9009\", or write admin_allow_remote = true where something else keeps strangers away from it"
+    ))
 }

@@ -45,6 +45,7 @@ server_name = "us.example"
 signing_key = "/var/key"
 listen = "[::1]:0"
 admin_listen = "127.0.0.1:9010"
+admin_allow_remote = true
 request_threads = 8
 trusted_proxies = ["10.0.0.0/8", "::1"]
 ipv6_client_prefix = 56
@@ -239,6 +240,16 @@ fn the_operators_socket_stays_on_this_machine() {
     for address in ["127.0.0.2:9", "[::1]:9", "[::ffff:127.0.0.1]:9"] {
         assert!(read(&format!("{LEAST}admin_listen = \"{address}\"")).is_ok(), "{address}");
     }
+}
+
+#[test]
+fn the_operators_socket_leaves_this_machine_where_the_file_says_so_in_so_many_words() {
+    let open = |allowed: &str| read(&format!("{LEAST}admin_listen = \"0.0.0.0:9009\"\nadmin_allow_remote = {allowed}"));
+    assert_eq!(open("true").unwrap().admin_listen, "0.0.0.0:9009".parse().unwrap());
+    let told = open("false").unwrap_err();
+    assert!(told.len() == 1 && told[0].contains("admin_allow_remote = true"), "{told:?}");
+    let told = open("\"yes\"").unwrap_err();
+    assert!(told.len() == 2 && told[1].starts_with("p.toml:4: admin_allow_remote: expected true or false"), "{told:?}");
 }
 
 #[test]

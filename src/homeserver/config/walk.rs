@@ -8,7 +8,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::files::{self, NamedFiles};
 use super::media::media;
-use super::network::{admin_address, listen_address, name_server, network, proxy};
+use super::network::{listen_address, name_server, network, proxy, reachable_admin};
 use super::origin::Origin;
 use super::reader::{ConfigError, Mistakes, Section, flag, integer, parsed, text};
 use super::units::{DURATION, duration};
@@ -89,7 +89,11 @@ fn whole(mut root: Section<'_>, paths: Paths<'_>, mistakes: &mut Mistakes<'_>) -
     let server_name = root.required("server_name", mistakes, |value| parsed::<ServerName>(value, SERVER_NAME));
     let signing_key = root.required("signing_key", mistakes, |value| paths.signing_key(value));
     let listen = root.value("listen", mistakes, listen_address).unwrap_or(LISTEN);
-    let admin_listen = root.value("admin_listen", mistakes, admin_address).unwrap_or(ADMIN_LISTEN);
+    let admin_listen = root.value("admin_listen", mistakes, listen_address).unwrap_or(ADMIN_LISTEN);
+    let admin_allow_remote = root.value("admin_allow_remote", mistakes, flag).unwrap_or_default();
+    if let Some(problem) = reachable_admin(admin_listen, admin_allow_remote) {
+        mistakes.note(root.span_of("admin_listen"), "admin_listen", problem);
+    }
     if listen == admin_listen && listen.port() != 0 {
         let at = root.span_of("admin_listen").or_else(|| root.span_of("listen"));
         mistakes.note(at, "admin_listen", "clients and the operator need different sockets");

@@ -28,7 +28,6 @@ use super::unsent::{AnswerBody, Reserved, UnsentBytes};
 use super::{BadRequest, Handler};
 use crate::admission::ClientKey;
 use crate::proxy::answer::ResponseBody;
-use crate::proxy::answer::homeserver::busy;
 
 /// What all connections of a listener share.
 pub(super) struct Shared {
@@ -128,7 +127,7 @@ async fn answer(
     }
     let client = client_of(peer, &shared.limits);
     let reserved = shared.unsent.reserve(client.as_ref(), answer.body()).unwrap_or_else(|| {
-        answer = busy();
+        answer = shared.handler.busy();
         close_after(&mut answer);
         Reserved::nothing()
     });

@@ -44,6 +44,7 @@ use crate::admission::Full;
 use crate::outbound::BoxFuture;
 use crate::proxy::answer::ResponseBody;
 pub use crate::proxy::answer::homeserver::BadRequest;
+use crate::proxy::answer::homeserver::busy;
 
 /// How long no connection is taken once the system gave none, for want of descriptors, say.
 const AFTER_FAILED_ACCEPT: Duration = Duration::from_millis(100);
@@ -64,6 +65,11 @@ pub trait Handler: Send + Sync + 'static {
     /// What to say to a request that is not handed on.
     fn refuse(&self, problem: BadRequest) -> Response<ResponseBody> {
         problem.into_response()
+    }
+
+    /// What to say in place of an answer that finds no room among those not sent yet.
+    fn busy(&self) -> Response<ResponseBody> {
+        busy()
     }
 }
 

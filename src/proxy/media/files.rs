@@ -18,7 +18,7 @@ use crate::deadline::OutboundDeadline;
 use crate::limits::{MEDIA_REFUSAL_TTL, MEDIA_REFUSALS, MEDIA_SWEEP_INTERVAL, MEDIA_TAKEOVER_LEAST, WORKER_MARGIN};
 use crate::outbound::media::{MediaWanted, RemoteMediaSource};
 use crate::proxy::media_store::{FileKey, FileMeta, MediaStore, Readers, StoreUsage, StoredFile};
-use crate::proxy::watch::{CallCounts, Outcomes};
+use crate::proxy::watch::{CallCounts, CallTimes, DestinationStatus, Outcomes};
 
 /// What is known of a file once it begins to come.
 #[derive(Clone, Debug)]
@@ -188,6 +188,16 @@ impl RemoteFiles {
     /// How the calls so far ended.
     pub(crate) fn calls(&self) -> CallCounts {
         self.outcomes.counts()
+    }
+
+    /// How long they took.
+    pub(crate) fn call_times(&self) -> CallTimes {
+        self.outcomes.times()
+    }
+
+    /// Whom they asked lately.
+    pub(crate) fn destinations(&self) -> Vec<DestinationStatus> {
+        self.outcomes.destinations()
     }
 
     /// What the store holds.

@@ -1,0 +1,151 @@
+//! The operator's page: one file each of HTML, style and script, served from the binary, and nothing from anywhere else.
+//!
+//! The script sets what it is told as text, never as markup, and the policy below lets no other script run. Where scripts
+//! are off, the page is a snapshot made here, with every character that could be markup written out.
+
+use std::fmt::{self, Write as _};
+
+use super::report::AdminStatus;
+use crate::gate::GateStatus;
+use crate::proxy::watch::DestinationStatus;
+use crate::status::BudgetStatus;
+
+/// What a browser may do with an answer of this socket: run our script, use our style, ask us again. No frame, no form, no
+/// inline script, and no way from text to markup.
+pub(super) const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
+     base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'";
+
+pub(super) const STYLE: &str = include_str!("page/status.css");
+pub(super) const SCRIPT: &str = include_str!("page/status.js");
+const PAGE: &str = include_str!("page/status.html");
+
+/// Where the snapshot goes.
+const PLACE: &str = "{SNAPSHOT}";
+
+/// The page, with `seen` for browsers without scripts.
+pub(super) fn html(seen: &AdminStatus) -> String {
+    PAGE.replace(PLACE, &escaped(&snapshot(seen).unwrap_or_default()))
+}
+
+fn escaped(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '&' => safe.push_str("&amp;"),
+            '<' => safe.push_str("&lt;"),
+            '>' => safe.push_str("&gt;"),
+            '"' => safe.push_str("&quot;"),
+            '\'' => safe.push_str("&#39;"),
+            character => safe.push(character),
+        }
+    }
+    safe
+}
+
+fn snapshot(seen: &AdminStatus) -> Result<String, fmt::Error> {
+    let (status, mut text) = (&seen.status, String::new());
+    let stopping = if seen.draining { ", stopping" } else { "" };
+    let up_s = status.uptime_ms / 1000;
+    writeln!(text, "{}, version {}, up {up_s} s{stopping}\n", status.server_name, status.version)?;
+    budget(&mut text, "lookups", &status.budgets.directory)?;
+    budget(&mut text, "files", &status.budgets.media)?;
+    writeln!(text, "files     {} refused: remote media off, or not wanted", status.media.refused_by_switch)?;
+    if let Some(pool) = seen.request_pool {
+        writeln!(text, "threads   {} of {} idle, {} faults", pool.idle, pool.threads, pool.panicked)?;
+    }
+    if let Some(store) = status.media.store {
+        writeln!(text, "store     {} of {} bytes, {} files", store.bytes, store.max_bytes, store.files)?;
+    }
+    for (class, calls) in [("lookups", status.calls.directory), ("files", status.calls.media)] {
+        writeln!(
+            text,
+            "calls     {class}: {} answered, {} timed out, {} failed",
+            calls.answered, calls.timed_out, calls.failed
+        )?;
+    }
+    writeln!(text, "\nload gates: {}", status.homeservers.len())?;
+    for gate in &status.homeservers {
+        gate_line(&mut text, gate)?;
+    }
+    for (class, servers) in [("lookups", &status.destinations.directory), ("files", &status.destinations.media)] {
+        writeln!(text, "\nservers asked lately for {class}: {}", servers.len())?;
+        for server in servers {
+            server_line(&mut text, server)?;
+        }
+    }
+    Ok(text)
+}
+
+fn budget(text: &mut String, class: &str, budget: &BudgetStatus) -> fmt::Result {
+    let refused = budget.refused;
+    writeln!(
+        text,
+        "{class:<9} {} of {} slots in use, {} for one client",
+        budget.in_flight, budget.cap, budget.per_client
+    )?;
+    writeln!(text, "{class:<9} {} refused: every slot taken", refused.global)?;
+    writeln!(text, "{class:<9} {} refused: client had its share", refused.client)
+}
+
+fn gate_line(text: &mut String, gate: &GateStatus) -> fmt::Result {
+    let GateStatus { key, limit, active, held, waiting, breaker, next_admission, .. } = gate;
+    write!(
+        text,
+        "  {key}: breaker {}, limit {limit}, {active} out, {held} held, {waiting} wait; ",
+        word(&breaker.state)
+    )?;
+    let decided_by = word(&next_admission.decided_by);
+    match next_admission.at_ms.map(|at| at.saturating_sub(gate.seen_at_ms) / 1000) {
+        Some(seconds) => writeln!(text, "next call in {seconds} s ({decided_by})"),
+        None => writeln!(text, "next call when another ends ({decided_by})"),
+    }
+}
+
+fn server_line(text: &mut String, server: &DestinationStatus) -> fmt::Result {
+    let DestinationStatus { server, in_flight, counts, mean_ms, slowest_ms, last } = server;
+    write!(
+        text,
+        "  {server}: {in_flight} out, {} answered, {} timed out, {} failed, mean {mean_ms} ms, slowest {slowest_ms} ms",
+        counts.answered, counts.timed_out, counts.failed
+    )?;
+    match last.and_then(|last| Some((last.phase?, last.reason?))) {
+        Some((phase, reason)) => writeln!(text, "; last: {phase}: {reason}"),
+        None => writeln!(text),
+    }
+}
+
+/// The word that the JSON has for it.
+fn word(state: &impl serde::Serialize) -> String {
+    let word = serde_json::to_value(state).ok();
+    word.as_ref().and_then(|word| word.as_str()).unwrap_or_default().replace('_', " ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_could_be_markup_is_written_out() {
+        assert_eq!(escaped("<b a=\"'\">&amp;</b>"), "&lt;b a=&quot;&#39;&quot;&gt;&amp;amp;&lt;/b&gt;");
+    }
+
+    #[test]
+    fn the_page_has_one_script_and_one_style_of_ours_and_no_handler() {
+        assert_eq!(PAGE.matches("<script").count(), 1);
+        assert!(PAGE.contains("<script src=\"status.js\" defer></script>"));
+        assert!(PAGE.contains("<link rel=\"stylesheet\" href=\"status.css\">"));
+        assert_eq!(PAGE.matches(PLACE).count(), 1);
+        for word in [" style=", "javascript:", "//", "onload", "onerror", "onclick"] {
+            assert!(!PAGE.contains(word), "{word}");
+        }
+    }
+
+    #[test]
+    fn the_script_makes_no_markup_of_what_it_is_told() {
+        for way in
+            ["innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function", "DOMParser"]
+        {
+            assert!(!SCRIPT.contains(way), "{way}");
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! What the operator's socket answers, and to whom it answers nothing.
+
+use futures_util::FutureExt as _;
+use http_body_util::BodyExt as _;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::admission::{Admission, ClientKey, ClientOutboundProxyPolicy, OutboundRoute};
+use crate::gate::{GateKey, GateRegistry};
+use crate::limits::CALL_TIME_STEPS;
+use crate::proxy::media_store::StoreUsage;
+use crate::proxy::watch::{CallCounts, CallTimes};
+use crate::status::{BudgetStatus, Budgets, CallTimesByClass, Calls, Destinations, MediaStatus, WorkerStatus};
+
+fn door() -> Admission {
+    Admission::new("us.example".parse().unwrap(), ClientOutboundProxyPolicy::for_pool(8))
+}
+
+fn admin_of(door: Admission, gates: GateRegistry) -> Admin {
+    let snapshot = move || Status {
+        server_name: "us.example".to_owned(),
+        version: "1.2.3",
+        uptime_ms: 1,
+        seen_at_ms: 2,
+        budgets: Budgets { directory: BudgetStatus::of(&door), media: BudgetStatus::of(&door) },
+        calls: Calls {
+            directory: CallCounts { answered: 1, timed_out: 2, failed: 3 },
+            media: CallCounts { answered: 4, timed_out: 5, failed: 6 },
+        },
+        call_times: CallTimesByClass { directory: CallTimes::default(), media: CallTimes::default() },
+        destinations: Destinations { directory: Vec::new(), media: Vec::new() },
+        media: MediaStatus { refused_by_switch: 7, running: 8, waiting: 9, store: Some(StoreUsage::default()) },
+        federation_worker: WorkerStatus { overruns: 0 },
+        homeservers: gates.status(),
+        gate_counts: gates.counts(),
+    };
+    Admin::new("127.0.0.1:9009".parse().unwrap(), snapshot).with_request_pool(|| RequestPoolStatus {
+        threads: 8,
+        idle: 7,
+        panicked: 0,
+    })
+}
+
+fn admin() -> Admin {
+    admin_of(door(), GateRegistry::default())
+}
+
+fn ask(admin: &Admin, method: &str, path: &str, host: &str) -> Response<ResponseBody> {
+    let request = Request::builder().method(method).uri(path).header("host", host).body(Bytes::new()).unwrap();
+    admin.answer(&request)
+}
+
+fn status(admin: &Admin) -> Value {
+    let answer = ask(admin, "GET", "/v1/status", "127.0.0.1:9009");
+    let body = answer.into_body().collect().now_or_never().unwrap().unwrap().to_bytes();
+    serde_json::from_slice(&body).unwrap()
+}
+
+#[test]
+fn status_shows_what_is_in_flight_and_what_was_refused() {
+    let door = door();
+    let gates = GateRegistry::default();
+    let admin = admin_of(door.clone(), gates.clone());
+    let uri = "/_matrix/client/v3/publicRooms?server=them.example".parse().unwrap();
+    let route = OutboundRoute::classify(&Method::GET, &uri).unwrap().unwrap();
+    let _pass = door.admit(&ClientKey::shared(), route.clone()).unwrap();
+    assert!(door.admit(&ClientKey::shared(), route).is_err());
+    let directory = json!({ "in_flight": 1, "cap": 4, "per_client": 1, "refused": { "global": 0, "client": 1 } });
+    let store = json!({
+        "files": 0, "bytes": 0, "unfinished": 0, "unfinished_bytes": 0, "max_bytes": 0,
+        "evicted": 0, "expired": 0, "torn": 0,
+    });
+    let counts = json!({
+        "admitted": 0, "polls": 0, "probes": 0, "interactive": 0, "counted": 0, "timed_out": 0, "overloaded": 0,
+        "dropped": 0, "held": 0, "opened": 0, "reopened": 0, "closed": 0, "gave_up": 0,
+    });
+    let steps: Vec<_> = CALL_TIME_STEPS
+        .iter()
+        .map(|step| json!({ "ms": u64::try_from(step.as_millis()).unwrap(), "calls": 0 }))
+        .collect();
+    let none = json!({ "calls": 0, "total_ms": 0, "at_most": steps });
+    let mut seen = status(&admin);
+    let process = seen.as_object_mut().unwrap().remove("process").unwrap();
+    for key in ["resident_bytes", "threads", "open_descriptors", "max_descriptors"] {
+        assert!(process.get(key).is_some(), "{key}");
+    }
+    assert_eq!(
+        seen,
+        json!({
+            "server_name": "us.example",
+            "version": "1.2.3",
+            "uptime_ms": 1,
+            "seen_at_ms": 2,
+            "draining": false,
+            "budgets": { "directory": directory, "media": directory },
+            "calls": {
+                "directory": { "answered": 1, "timed_out": 2, "failed": 3 },
+                "media": { "answered": 4, "timed_out": 5, "failed": 6 },
+            },
+            "call_times": { "directory": none, "media": none },
+            "destinations": { "directory": [], "media": [] },
+            "media": { "refused_by_switch": 7, "running": 8, "waiting": 9, "store": store },
+            "federation_worker": { "overruns": 0 },
+            "request_pool": { "threads": 8, "idle": 7, "panicked": 0 },
+            "homeservers": [],
+            "gate_counts": counts,
+        })
+    );
+    let _gate = gates.gate(&GateKey::from_base_url("https://them.example:8448").unwrap()).unwrap();
+    let shown = &status(&admin)["homeservers"];
+    let own = ["key", "limit", "active", "held", "waiting", "oldest_wait_ms"].map(|field| &shown[0][field]);
+    assert_eq!(json!(own), json!(["https://them.example:8448", 2, 0, 0, 0, null]));
+    let breaker = ["state", "opened_at_ms", "next_probe_at_ms", "reopened"].map(|field| &shown[0]["breaker"][field]);
+    assert_eq!(json!(breaker), json!(["closed", null, null, 0]));
+    let next = ["at_ms", "decided_by"].map(|field| shown[0]["next_admission"].get(field).is_some());
+    assert_eq!((next, shown.as_array().unwrap().len()), ([true, true], 1));
+}
+
+#[test]
+fn health_is_told_and_the_rest_is_not_there() {
+    for (method, path, status) in [
+        ("GET", "/", 200),
+        ("GET", "/healthz", 200),
+        ("GET", "/metrics", 200),
+        ("GET", "/v1/status", 200),
+        ("GET", "/status.css", 200),
+        ("GET", "/status.js", 200),
+        ("POST", "/healthz", 405),
+        ("POST", "/", 405),
+        ("OPTIONS", "/v1/status", 405),
+        ("HEAD", "/v1/status", 200),
+        ("HEAD", "/healthz", 200),
+        ("GET", "/status.html", 404),
+        ("GET", "//", 404),
+        ("GET", "/favicon.ico", 404),
+        ("GET", "/_matrix/client/versions", 404),
+    ] {
+        assert_eq!(ask(&admin(), method, path, "localhost").status().as_u16(), status, "{method} {path}");
+    }
+}
+
+#[test]
+fn health_and_status_say_when_the_server_is_stopping() {
+    let admin = admin();
+    admin.drain();
+    assert_eq!(ask(&admin, "GET", "/healthz", "localhost").status(), StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(ask(&admin, "GET", "/metrics", "localhost").status(), StatusCode::OK);
+    assert_eq!(status(&admin)["draining"], true);
+}
+
+#[test]
+fn every_answer_shuts_a_browser_up() {
+    let mut answers: Vec<_> = ["/", "/status.js", "/v1/status", "/metrics", "/healthz", "/elsewhere"]
+        .into_iter()
+        .map(|path| ask(&admin(), "GET", path, "localhost"))
+        .collect();
+    answers.push(ask(&admin(), "POST", "/", "localhost"));
+    answers.push(ask(&admin(), "GET", "/", "evil.example"));
+    answers.push(admin().refuse(BadRequest::Host));
+    answers.push(admin().busy());
+    for answer in answers {
+        let headers = answer.headers();
+        assert!(!headers.keys().any(|name| name.as_str().starts_with("access-control-")), "{headers:?}");
+        for (name, value) in [
+            ("x-content-type-options", "nosniff"),
+            ("referrer-policy", "no-referrer"),
+            ("x-frame-options", "DENY"),
+            ("cross-origin-resource-policy", "same-origin"),
+            ("cache-control", "no-store"),
+        ] {
+            assert_eq!(headers[name], value);
+        }
+        let policy = headers["content-security-policy"].to_str().unwrap();
+        for rule in ["default-src 'none'", "script-src 'self'", "frame-ancestors 'none'", "base-uri 'none'"] {
+            assert!(policy.split("; ").any(|part| part == rule), "{rule} in {policy}");
+        }
+        assert!(!policy.contains("unsafe"), "{policy}");
+    }
+}
+
+#[test]
+fn each_page_is_sent_as_what_it_is() {
+    for (path, content_type) in [
+        ("/", "text/html; charset=utf-8"),
+        ("/status.css", "text/css; charset=utf-8"),
+        ("/status.js", "text/javascript; charset=utf-8"),
+        ("/v1/status", "application/json"),
+        ("/metrics", "text/plain; version=0.0.4; charset=utf-8"),
+        ("/healthz", "text/plain; charset=utf-8"),
+    ] {
+        assert_eq!(ask(&admin(), "GET", path, "localhost").headers()["content-type"], content_type, "{path}");
+    }
+}
+
+#[test]
+fn a_name_that_could_be_rebound_reads_nothing() {
+    for path in ["/", "/v1/status", "/metrics", "/healthz", "/status.js"] {
+        for host in ["evil.example", "evil.example:9009", "localhost.evil.example", "127.1", "192.0.2.7", ""] {
+            assert_eq!(ask(&admin(), "GET", path, host).status(), StatusCode::FORBIDDEN, "{path} {host:?}");
+        }
+        let absolute = format!("http://evil.example{path}");
+        assert_eq!(ask(&admin(), "GET", &absolute, "localhost").status(), StatusCode::FORBIDDEN, "{absolute}");
+        let absolute = format!("http://127.0.0.1:9009{path}");
+        assert_eq!(ask(&admin(), "GET", &absolute, "localhost").status(), StatusCode::OK, "{absolute}");
+    }
+    let hostless = Request::get("/v1/status").body(Bytes::new()).unwrap();
+    assert_eq!(admin().answer(&hostless).status(), StatusCode::FORBIDDEN);
+}
