@@ -12,7 +12,7 @@ use super::request_pool::RequestPool;
 use super::router::Router;
 use super::runtime::HomeserverRuntime;
 use super::throw_away_files::ThrowAwayFiles;
-use crate::admission::TrustedProxies;
+use crate::admission::{RouteClass, TrustedProxies};
 use crate::gate::GateRegistry;
 use crate::outbound::{
     AddressPolicy, Discovery, Ed25519Signer, FederationClient, HickoryResolver, HttpsTransport, RequestSigner, Resolve,
@@ -114,6 +114,8 @@ fn portcullis(
     let mut builder = Portcullis::builder(config.server_name.clone(), config.request_threads)
         .federation_client(client)
         .gates(GateRegistry::default())
+        .client_rate(RouteClass::Directory, config.federation.lookup_rate)
+        .client_rate(RouteClass::Media, config.media.fetch_rate)
         .require_token_for_remote(config.federation.require_token_for_remote)
         .trusted_proxies(TrustedProxies::new(config.trusted_proxies.iter().copied()))
         .ipv6_prefix(config.ipv6_client_prefix);
