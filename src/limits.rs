@@ -54,6 +54,22 @@ pub const RATE_LIMIT_CLIENTS: NonZeroUsize = match NonZeroUsize::new(16_384) {
     None => NonZeroUsize::MIN,
 };
 
+/// Refusals of one client within [`STEADY_REFUSALS_WITHIN`] that the operator hears of: one every other second is no person.
+/// *Source: ours.*
+pub const STEADY_REFUSALS: u32 = 30;
+
+/// Within how long. *Source: ours.*
+pub const STEADY_REFUSALS_WITHIN: Duration = Duration::from_secs(60);
+
+/// Most clients whose refusals are counted at once for that. *Source: ours; the steady one is soon among the first.*
+pub const WATCHED_CLIENTS: usize = 64;
+
+/// How seldom the operator hears of it at least. *Source: ours.*
+pub const WATCH_LINE_INTERVAL: Duration = Duration::from_secs(3600);
+
+/// Most unlisted peers that the operator is told of by name: a proxy or two, and no stranger can fill a log. *Source: ours.*
+pub const WATCH_LINES_AT_MOST: usize = 4;
+
 /// Request pool sizes the reference homeserver accepts. A pool of one could not keep half of itself free. *Source:
 /// design, decision 20.*
 pub const REQUEST_THREADS: std::ops::RangeInclusive<usize> = 2..=256;

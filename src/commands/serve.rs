@@ -18,6 +18,7 @@ use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
+use super::service_manager::{News, notify};
 use super::{DONE, Trouble, say, start_trouble, status, tell};
 
 /// Threads that drive the listeners' sockets. They never wait for another server.
@@ -113,12 +114,15 @@ async fn listen(clients: Listener, operator: Listener, config: &Config, assemble
     let operator = operator.serve(admin, for_operator, until_stopped(stopping));
     say(&listening);
     tracing::info!(target: "portcullis::serve", server_name = %config.server_name, "{listening}");
+    // Whoever connects from now on waits in the sockets' queues for a moment at most.
+    notify(News::Ready);
     let served = async { tokio::try_join!(clients, operator).map(drop) };
     tokio::select! {
         ended = served => ended,
         () = async {
             signals.next().await;
             tracing::info!(target: "portcullis::serve", "stopping: requests in flight are answered first");
+            notify(News::Stopping);
             stop.send_replace(true);
             signals.next().await;
             tracing::info!(target: "portcullis::serve", "stopping at once: requests in flight are cut short");

@@ -8,6 +8,7 @@ use super::config::{Config, MediaCacheDir, MediaConfig, SigningKeySource, files}
 use super::embedded::EmbeddedHomeserver;
 use super::listener::ListenerLimits;
 use super::pooled::{PooledHomeserver, QUEUED_PER_THREAD};
+use super::proxy_watch::ProxyWatch;
 use super::request_pool::RequestPool;
 use super::router::Router;
 use super::runtime::HomeserverRuntime;
@@ -98,8 +99,10 @@ pub fn assemble_trusting(config: &Config, roots: TlsRoots) -> Result<Assembled, 
 impl Assembled {
     /// What the listener hands requests to.
     #[must_use]
-    pub fn handler(&self) -> Arc<PooledHomeserver> {
-        Arc::new(PooledHomeserver::new(Arc::clone(&self.runtime), Arc::clone(&self.pool)))
+    pub fn handler(&self) -> Arc<ProxyWatch<PooledHomeserver>> {
+        let pooled = PooledHomeserver::new(Arc::clone(&self.runtime), Arc::clone(&self.pool));
+        let ListenerLimits { trusted_proxies, ipv6_client_prefix, .. } = self.limits.clone();
+        Arc::new(ProxyWatch::over(Arc::new(pooled), trusted_proxies, ipv6_client_prefix))
     }
 }
 

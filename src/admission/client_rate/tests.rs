@@ -13,7 +13,7 @@ fn client(number: u16) -> ClientKey {
 }
 
 fn buckets(per_minute: u32, burst: u32, most: usize) -> Buckets {
-    Buckets::new(RateLimit::new(per_minute, burst).unwrap(), NonZeroUsize::new(most).unwrap())
+    Buckets::new(RateLimit { per_minute, burst }, NonZeroUsize::new(most).unwrap_or(NonZeroUsize::MIN))
 }
 
 #[tokio::test(start_paused = true)]
@@ -63,7 +63,7 @@ async fn a_minute_never_has_more_than_the_rate_and_the_burst() {
             }
         }
         // The burst, and one after each interval that ends within the minute.
-        let ends_within = u32::from(MINUTE.as_nanos() % interval.as_nanos() != 0);
+        let ends_within = u32::from(!MINUTE.as_nanos().is_multiple_of(interval.as_nanos()));
         let intervals = u32::try_from(MINUTE.as_nanos() / interval.as_nanos()).unwrap();
         assert_eq!(taken, burst + intervals + ends_within - 1, "{per_minute} {burst}");
         assert!(taken < burst + per_minute, "{per_minute} {burst}");
@@ -126,7 +126,7 @@ impl Model {
                 *credit = left;
                 Ok(())
             }
-            None => Err(cost - *credit),
+            None => Err(cost.saturating_sub(*credit)),
         }
     }
 }
