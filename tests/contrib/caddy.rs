@@ -1,10 +1,10 @@
 //! `portcullis.Caddyfile` in Caddy itself.
 
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::SocketAddr;
 
 use super::adapted;
 use super::backend::Backend;
-use super::program::{Program, is_there, own_address};
+use super::program::{Program, Refusing, is_there, own_address};
 use super::spellings::Roads;
 
 /// A site as an operator has it, with a handler that Caddy would prefer to ours but for the route around it.
@@ -48,9 +48,8 @@ fn while_the_front_is_gone_its_routes_are_gone_too() {
     if !is_there("caddy") {
         return;
     }
-    // Taken and given back: nobody listens there.
-    let gone = TcpListener::bind((Ipv4Addr::new(127, 0, 0, 9), 0)).unwrap().local_addr().unwrap();
+    let gone = Refusing::new();
     let (front, homeserver, proxy) = (Backend::start(), Backend::start(), own_address());
-    let _caddy = start(proxy, gone, homeserver.address);
+    let _caddy = start(proxy, gone.address, homeserver.address);
     assert_eq!(Roads { proxy, front, homeserver }.told_while_the_front_is_gone().status, 502);
 }

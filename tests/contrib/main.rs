@@ -15,6 +15,7 @@ mod caddy;
 mod client;
 mod container;
 mod example;
+mod installed;
 mod nginx;
 mod program;
 mod readings;

@@ -1,26 +1,26 @@
 //! `portcullis.nginx.conf` in nginx itself.
 
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::SocketAddr;
 
 use super::adapted;
 use super::backend::Backend;
-use super::program::{Program, is_there, own_address};
+use super::program::{Program, Refusing, is_there, own_address};
 use super::spellings::Roads;
 
 /// A server block as an operator has it, with the file in it, and with a location that nginx would prefer to any pattern.
 pub(crate) fn configuration(listen: SocketAddr, included: &[&str], homeserver: SocketAddr) -> String {
-    let included: String = included.iter().map(|file| format!("include {file};\n")).collect();
+    let included = included.iter().map(|file| format!("include {file};")).collect::<Vec<_>>().join("\n");
     format!(
         "daemon off;\nmaster_process off;\npid nginx.pid;\nerror_log stderr;\nevents {{ worker_connections 512; }}\n\
          http {{\naccess_log off;\nclient_body_temp_path body;\nproxy_temp_path proxied;\nfastcgi_temp_path fastcgi;\n\
-         uwsgi_temp_path uwsgi;\nscgi_temp_path scgi;\nserver {{\nlisten {listen};\nclient_max_body_size 50m;\n{included}\
+         uwsgi_temp_path uwsgi;\nscgi_temp_path scgi;\nserver {{\nlisten {listen};\nclient_max_body_size 50m;\n{included}\n\
          location ^~ /_matrix {{ proxy_pass http://{homeserver}; }}\nlocation / {{ proxy_pass http://{homeserver}; }}\n}}\n}}\n"
     )
 }
 
-pub(crate) fn start(listen: SocketAddr, files: Vec<(&str, String)>, homeserver: SocketAddr) -> Program {
+pub(crate) fn start(listen: SocketAddr, files: &[(&str, String)], homeserver: SocketAddr) -> Program {
     let included: Vec<&str> = files.iter().map(|(name, _)| *name).collect();
-    let mut files = files.clone();
+    let mut files = files.to_vec();
     files.push(("nginx.conf", configuration(listen, &included, homeserver)));
     Program::start("nginx", &["-p", ".", "-c", "nginx.conf", "-e", "stderr"], &files, listen)
 }
@@ -29,7 +29,7 @@ fn roads() -> Option<(Program, Roads)> {
     is_there("nginx").then(|| {
         let (front, homeserver, proxy) = (Backend::start(), Backend::start(), own_address());
         let ours = adapted("portcullis.nginx.conf", &[("127.0.0.1:8009", 1, front.address)]);
-        let nginx = start(proxy, vec![("portcullis.nginx.conf", ours)], homeserver.address);
+        let nginx = start(proxy, &[("portcullis.nginx.conf", ours)], homeserver.address);
         (nginx, Roads { proxy, front, homeserver })
     })
 }
@@ -53,11 +53,10 @@ fn while_the_front_is_gone_its_routes_are_an_answer_that_browsers_can_read() {
     if !is_there("nginx") {
         return;
     }
-    // Taken and given back: nobody listens there.
-    let gone = TcpListener::bind((Ipv4Addr::new(127, 0, 0, 9), 0)).unwrap().local_addr().unwrap();
+    let gone = Refusing::new();
     let (front, homeserver, proxy) = (Backend::start(), Backend::start(), own_address());
-    let ours = adapted("portcullis.nginx.conf", &[("127.0.0.1:8009", 1, gone)]);
-    let _nginx = start(proxy, vec![("portcullis.nginx.conf", ours)], homeserver.address);
+    let ours = adapted("portcullis.nginx.conf", &[("127.0.0.1:8009", 1, gone.address)]);
+    let _nginx = start(proxy, &[("portcullis.nginx.conf", ours)], homeserver.address);
     let answer = Roads { proxy, front, homeserver }.told_while_the_front_is_gone();
     assert_eq!(answer.status, 502);
     assert!(answer.head.contains("Access-Control-Allow-Origin: *"), "{}", answer.head);

@@ -1,13 +1,14 @@
 //! A program of the system, on an address of its own, ended with its test.
 
 use std::fs;
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
+use socket2::{Domain, Socket, Type};
 use tempfile::TempDir;
 
 /// How often a program that starts is looked for; a minute in all.
@@ -20,7 +21,21 @@ pub(crate) fn own_address() -> SocketAddr {
     static NEXT: AtomicU8 = AtomicU8::new(1);
     let [_, high, middle, low] = std::process::id().to_be_bytes();
     let port = 8400 + u16::from(NEXT.fetch_add(1, Ordering::Relaxed));
-    SocketAddr::from(([127, 64 | (high & 63), middle, low.clamp(1, 254)], port))
+    SocketAddr::from(([127, 64 | (high & 63), middle, low], port))
+}
+
+/// An address that refuses every connection as long as this is kept: it is taken, and nobody listens.
+pub(crate) struct Refusing {
+    pub(crate) address: SocketAddr,
+    _taken: Socket,
+}
+
+impl Refusing {
+    pub(crate) fn new() -> Self {
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        socket.bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into()).unwrap();
+        Self { address: socket.local_addr().unwrap().as_socket().unwrap(), _taken: socket }
+    }
 }
 
 /// Whether there is such a program.

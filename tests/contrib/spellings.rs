@@ -232,7 +232,8 @@ impl Dice {
                 }
                 letter if letter.is_ascii_alphanumeric() && self.one_in(letters) => {
                     let code = u32::from(letter);
-                    spelled.push_str(&if self.one_in(2) { format!("%{code:02x}") } else { format!("%{code:02X}") });
+                    let escape = if self.one_in(2) { format!("%{code:02x}") } else { format!("%{code:02X}") };
+                    spelled.push_str(&escape);
                 }
                 letter => spelled.push(letter),
             }
@@ -240,6 +241,6 @@ impl Dice {
         if !spelled.starts_with('/') {
             spelled.insert(0, '/');
         }
-        query.map_or(spelled.clone(), |query| format!("{spelled}?{query}"))
+        query.map_or_else(|| spelled.clone(), |query| format!("{spelled}?{query}"))
     }
 }

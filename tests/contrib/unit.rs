@@ -23,8 +23,8 @@ fn unit() -> String {
 /// The last value of a setting.
 fn value(setting: &str) -> String {
     let unit = unit();
-    let found = unit.lines().filter_map(|line| line.strip_prefix(setting)?.strip_prefix('='));
-    found.last().unwrap_or_else(|| panic!("{setting} is not set")).to_owned()
+    let mut found = unit.lines().rev().filter_map(|line| line.strip_prefix(setting)?.strip_prefix('='));
+    found.next().unwrap_or_else(|| panic!("{setting} is not set")).to_owned()
 }
 
 #[test]
