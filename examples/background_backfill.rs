@@ -61,6 +61,10 @@ pub(crate) struct Progress {
 
 #[tokio::main]
 async fn main() -> ExitCode {
+    if std::env::args().skip(1).any(|argument| matches!(argument.as_str(), "-h" | "--help")) {
+        println!("{USAGE}");
+        return ExitCode::SUCCESS;
+    }
     let wanted = match Wanted::parse(std::env::args().skip(1)) {
         Ok(wanted) => wanted,
         Err(error) => {

@@ -10,6 +10,7 @@
 mod matrix;
 
 use std::error::Error;
+use std::process::ExitCode;
 use std::time::Duration;
 
 use matrix::{Homeserver, outcome};
@@ -17,15 +18,25 @@ use portcullis::gate::{BackgroundCaller, GateKey, GateRegistry};
 use serde_json::Value;
 use tokio::task::JoinSet;
 
+const USAGE: &str = "\
+usage: interactive BASE_URL ACCESS_TOKEN
+
+Ten calls at once, as from ten browsers, next to background work at the same homeserver.";
+
 const CALLS: usize = 10;
 /// The deadline of a call that a user waits for, of this program's choosing.
 const DEADLINE: Duration = Duration::from_secs(5);
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn Error>> {
-    let mut arguments = std::env::args().skip(1);
+async fn main() -> Result<ExitCode, Box<dyn Error>> {
+    let mut arguments = std::env::args().skip(1).peekable();
+    if arguments.peek().is_some_and(|first| matches!(first.as_str(), "-h" | "--help")) {
+        println!("{USAGE}");
+        return Ok(ExitCode::SUCCESS);
+    }
     let (Some(base_url), Some(access_token)) = (arguments.next(), arguments.next()) else {
-        return Err("usage: interactive BASE_URL ACCESS_TOKEN".into());
+        eprintln!("{USAGE}");
+        return Ok(ExitCode::from(2));
     };
     let server = Homeserver::new(&base_url, &access_token)?;
     let key = GateKey::from_base_url(&base_url)?;
@@ -59,7 +70,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     }
     let status = gate.status();
     println!("limit {} after them, breaker {:?}, {} held", status.limit, status.breaker.state, status.held);
-    Ok(())
+    Ok(ExitCode::SUCCESS)
 }
 
 async fn one_call(gates: &GateRegistry, key: &GateKey, server: &Homeserver) -> String {

@@ -11,6 +11,7 @@
 mod matrix;
 
 use std::error::Error;
+use std::process::ExitCode;
 use std::time::Instant;
 
 use matrix::{Homeserver, outcome};
@@ -18,11 +19,21 @@ use portcullis::gate::{GateKey, GateRegistry};
 use portcullis::limits::{LONG_POLL_SERVER_WAIT, LONG_POLL_TIMEOUT};
 use serde_json::Value;
 
+const USAGE: &str = "\
+usage: long_poll BASE_URL ACCESS_TOKEN [POLLS]
+
+Follows /sync for so many polls (3). The homeserver may let each of them wait for 30 s.";
+
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn Error>> {
-    let mut arguments = std::env::args().skip(1);
+async fn main() -> Result<ExitCode, Box<dyn Error>> {
+    let mut arguments = std::env::args().skip(1).peekable();
+    if arguments.peek().is_some_and(|first| matches!(first.as_str(), "-h" | "--help")) {
+        println!("{USAGE}");
+        return Ok(ExitCode::SUCCESS);
+    }
     let (Some(base_url), Some(access_token)) = (arguments.next(), arguments.next()) else {
-        return Err("usage: long_poll BASE_URL ACCESS_TOKEN [POLLS]".into());
+        eprintln!("{USAGE}");
+        return Ok(ExitCode::from(2));
     };
     let polls: u32 = arguments.next().as_deref().unwrap_or("3").parse()?;
     let server = Homeserver::new(&base_url, &access_token)?;
@@ -54,5 +65,5 @@ async fn main() -> Result<(), Box<dyn Error>> {
             Err(timeout) => println!("poll {poll}: {timeout}; {gate_now}"),
         }
     }
-    Ok(())
+    Ok(ExitCode::SUCCESS)
 }

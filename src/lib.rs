@@ -1,7 +1,8 @@
 //! Keeps the calls a Matrix homeserver makes *to other servers* from harming either side.
 //!
-//! A homeserver answers some requests by calling another one: a remote room list, a remote alias. Anyone may send those
-//! without an account, to a server of their choosing, and a peer that accepts and never answers pins a request thread.
+//! A homeserver answers some requests by calling another one: a remote room list, a remote alias, a remote file. Anyone may
+//! send the first two without an account, to a server of their choosing, and a peer that accepts and never answers pins a
+//! request thread.
 //! Here at most half a request pool is ever out on such an errand, one call per client, under one deadline, and the next
 //! one is refused at once.
 //!
@@ -33,19 +34,32 @@
 //! | a homeserver with a synchronous request pool | `Portcullis::handle_blocking`; the example of `Portcullis` is about it |
 //! | the same, with one lock around its data | `Portcullis::begin` under the lock, `Portcullis::finish_blocking` without it |
 //! | an asynchronous homeserver | `Portcullis::handle` |
-//! | a synchronous one that can answer later | `Portcullis::spawn_media` for files: they hold no thread of its pool |
+//! | a synchronous one that can answer later | `Portcullis::begin`, and `Portcullis::spawn_media` for files: they hold no thread |
 //! | background work at one homeserver: backfill, probes, joins, long-polls | `gate::GateRegistry` and `gate::HomeserverGate` |
 //!
 //! In each case there is one value made at the start ([`Admission`], or `Portcullis` which holds one; a registry of gates)
 //! and one question per request. What a request is answered when it may not go out is made by [`Refusal::into_response`].
 //!
+//! # Files of other servers
+//!
+//! Downloads and thumbnails are off until `PortcullisBuilder::remote_fetch` is given a [`RemoteFetchPolicy`] that is on, and
+//! `PortcullisBuilder::media_store` a folder. A page of a chat room loads dozens of images at once, so they have caps of their
+//! own ([`MediaLimits`]) and hold no thread of the pool while they wait and are fetched: `Portcullis::begin` hands out
+//! `Begun::Media`, which `Portcullis::spawn_media` finishes for a synchronous server and `Portcullis::finish_media` for an
+//! asynchronous one; `Portcullis::handle` does both halves. A server that has to answer on the thread it was asked on takes
+//! `PortcullisBuilder::inline_media` or `Portcullis::handle_blocking`: then a file counts as a lookup does, one for each client.
+//!
+//! An answer may be sent before the last byte of its file is here: its [`ResponseBody`] is streamed. It is read as an
+//! `http_body::Body`, or by [`ResponseBody::into_reader`] where threads wait; [`ResponseBody::into_bytes`] is empty then. A
+//! body that ends in [`BodyCut`] is not whole: end the connection, and never cleanly.
+//!
 //! # Numbers
 //!
 //! [`ClientOutboundProxyPolicy::for_pool`] takes the size of the request pool and is the only number an integrator gives:
-//! half the pool may be out, one call per client, ten seconds each. A server without a pool passes twice the number of
+//! half the pool may be out, one call per client, ten seconds each (thirty for a file). A server without a pool passes twice the number of
 //! calls it wants in flight. [`limits`] holds every other number, with its reason; those that bound threads come from the
-//! in-flight budget decision record this crate implements. Deadlines can be shortened ([`RemoteTimeout`]), nothing can be
-//! raised.
+//! in-flight budget decision record this crate implements. Deadlines can be shortened ([`RemoteTimeout`]); of what bounds
+//! threads nothing can be raised. [`MediaLimits`] can: files off the pool take no threads.
 //!
 //! # Threads
 //!
@@ -55,7 +69,7 @@
 //!
 //! # Features
 //!
-//! `outbound` (discovery, signed calls, the directory routes), `gate` (the load gate) and `server` (the reference
+//! `outbound` (discovery, signed calls, the directory and media routes), `gate` (the load gate) and `server` (the reference
 //! homeserver and the binary) are on by default, because the package is the binary too. A library user takes
 //! `default-features = false` and what is needed. Without any of them the crate is admission and deadline alone, with
 //! neither an HTTP client nor a resolver in the tree; `gate` adds neither.

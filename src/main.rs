@@ -136,8 +136,8 @@ Examples:
   portcullis simulate incident --plot incident.svg
   portcullis simulate incident --json | jq .gate.breaker
 
-In the picture: pages the homeserver is working on at once, without the gate and with it; the limit of one gate, the
-slots it holds, its breaker and the calls it lets through.")]
+In the picture: pages the homeserver is working on at once, without the gate and with it;
+the limit of one gate, the slots it holds, its breaker and the calls it lets through.")]
     Incident {
         #[command(flatten)]
         show: Show,

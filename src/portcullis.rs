@@ -13,9 +13,11 @@
 //!
 //! Files go another way, in the module `media`: they hold no thread, and their bytes follow their answer.
 
+mod begun;
 mod blocked;
 mod builder;
 mod media;
+mod stop;
 mod token;
 
 use std::fmt;
@@ -23,21 +25,21 @@ use std::future::Future;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::{Either, FutureExt as _, ready};
 use http::{HeaderMap, Method, Request, Response};
 use tokio::sync::watch;
-use tokio::time::Instant;
 
+use self::begun::RemoteErrand;
+pub use self::begun::{Begun, RemoteLookup};
 pub use self::builder::{BuildError, MediaStoreConfig, PortcullisBuilder};
 pub use self::media::MediaLookup;
 use self::media::{MediaDesk, MediaMode};
 use self::token::check_token;
 use crate::admission::{
-    Admission, Admitted, ClientKey, ClientPath, DestinationRules, DestinationVerdict, Ipv6ClientPrefix, MediaPath,
-    OutboundRoute, Refusal, RoomAlias, TrustedProxies,
+    Admission, ClientKey, ClientPath, DestinationRules, DestinationVerdict, Ipv6ClientPrefix, MediaPath, OutboundRoute,
+    Refusal, RoomAlias, TrustedProxies,
 };
 use crate::federation_worker::{FederationWorker, WorkerError};
 use crate::proxy::answer::{self, ResponseBody};
@@ -48,9 +50,6 @@ use crate::proxy::media::failure::MediaFailure;
 use crate::proxy::public_rooms;
 use crate::server_name::ServerName;
 use crate::status::{BudgetStatus, Budgets, Calls, Status, WorkerStatus};
-
-/// How often [`Portcullis::drain`] looks whether the last call has ended.
-const DRAIN_STEP: Duration = Duration::from_millis(10);
 
 /// Our routes, whole: `publicRooms`, `directory/room` and media downloads and thumbnails, here and at other servers.
 ///
@@ -65,11 +64,13 @@ const DRAIN_STEP: Duration = Duration::from_millis(10);
 /// those threads:
 ///
 /// ```no_run
-/// use std::io::{self, Write};
+/// use std::io::{self, Read as _, Write};
 /// use std::{error::Error, net::IpAddr, sync::Arc};
 ///
 /// use bytes::Bytes;
-/// use http::{HeaderValue, Method, Request};
+/// use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
+/// use http::{HeaderValue, Method, Request, StatusCode};
+/// use http_body::Body as _;
 /// use portcullis::outbound::{
 ///     AddressPolicy, Discovery, Ed25519Signer, FederationClient, HickoryResolver, HttpsTransport, TlsRoots, Transport,
 /// };
@@ -104,28 +105,54 @@ const DRAIN_STEP: Duration = Duration::from_millis(10);
 ///     Ok(Portcullis::builder(own_name, POOL_THREADS).federation_client(client).build()?)
 /// }
 ///
-/// /// On a thread of the pool, with a request that was read whole. `false`: it is for another route.
+/// /// On a thread of the pool, with a request that was read whole. `false`: it is for another route. After an error the
+/// /// connection is to be ended.
 /// fn answer(
 ///     portcullis: &Portcullis, data: &OurData, peer: IpAddr, request: &Request<Bytes>, socket: &mut dyn Write,
 /// ) -> io::Result<bool> {
 ///     let Some(answer) = portcullis.handle_blocking(data, peer, request) else { return Ok(false) };
-///     let (head, body) = answer.into_parts();
-///     let body = body.into_bytes();
-///     write!(socket, "HTTP/1.1 {}\r\nContent-Length: {}\r\n", head.status, body.len())?;
+///     let (mut head, body) = answer.into_parts();
+///     let has_body = head.status != StatusCode::NOT_MODIFIED;
+///     // A file brings its length if that is known; the other answers have it in their bytes.
+///     if let (true, Some(length)) = (has_body, body.size_hint().exact()) {
+///         head.headers.entry(CONTENT_LENGTH).or_insert(length.into());
+///     }
+///     let in_chunks = has_body && !head.headers.contains_key(CONTENT_LENGTH);
+///     if in_chunks {
+///         head.headers.insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
+///     }
+///     write!(socket, "HTTP/1.1 {}\r\n", head.status)?;
 ///     for (name, value) in &head.headers {
 ///         socket.write_all(&[name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"].concat())?;
 ///     }
 ///     socket.write_all(b"\r\n")?;
-///     if request.method() != Method::HEAD {
-///         socket.write_all(&body)?;
+///     if !has_body || request.method() == Method::HEAD {
+///         return Ok(true);
 ///     }
-///     Ok(true)
+///     let (mut body, mut piece) = (body.into_reader(), vec![0; 64 * 1024]);
+///     loop {
+///         let length = body.read(&mut piece)?; // an error: the body is cut short, and has no last chunk
+///         if in_chunks {
+///             write!(socket, "{length:x}\r\n")?;
+///         }
+///         socket.write_all(&piece[..length])?;
+///         if in_chunks {
+///             socket.write_all(b"\r\n")?;
+///         }
+///         if length == 0 {
+///             return Ok(true);
+///         }
+///     }
 /// }
 /// ```
 ///
 /// Without rules of its own about addresses, a homeserver has the same from [`FederationClient::from_system`] in one
 /// line. With a lock around its data it calls the two halves itself, as [`Portcullis::begin`] shows; an asynchronous one
 /// calls [`Portcullis::handle`].
+///
+/// Once [`PortcullisBuilder::remote_fetch`] lets files be fetched, `handle_blocking` fetches them on its thread, one for each
+/// client at a time: a browser that loads a page of images is refused most of them. [`Portcullis::spawn_media`] is for servers
+/// that can answer later; their files hold no thread and have a budget of their own.
 ///
 /// [`FederationClient::from_system`]: crate::outbound::FederationClient::from_system
 pub struct Portcullis {
@@ -140,36 +167,6 @@ pub struct Portcullis {
     stopping: Arc<AtomicBool>,
     /// True once calls are to be dropped; so is the end of this sender.
     cut_short: watch::Sender<bool>,
-}
-
-/// The outcome of the first half of a request.
-#[derive(Debug)]
-pub enum Begun {
-    /// Answered without asking anybody.
-    Answer(Response<ResponseBody>),
-    /// A slot is held; the lock may be released and the call made.
-    Call(Box<RemoteLookup>),
-    /// A file, to be finished without a thread of the pool: [`Portcullis::finish_media`] or [`Portcullis::spawn_media`].
-    /// Never after [`PortcullisBuilder::inline_media`].
-    Media(Box<MediaLookup>),
-}
-
-/// An admitted lookup, not yet made. Dropping it gives the slot back.
-#[derive(Debug)]
-#[must_use = "dropping the lookup frees its slot without asking"]
-pub struct RemoteLookup {
-    errand: RemoteErrand,
-}
-
-#[derive(Debug)]
-enum RemoteErrand {
-    Directory {
-        pass: Admitted,
-        question: Box<Question>,
-        report: Report,
-    },
-    /// A file that is fetched on a thread of the pool.
-    Media(Box<MediaLookup>),
 }
 
 /// One of our requests, told apart.
@@ -193,7 +190,7 @@ impl Portcullis {
     ///
     /// *Panics:* never. *Blocking:* no; call it with the homeserver's lock held if `local` needs it.
     ///
-    /// The slot is taken under the lock, the call is made without it:
+    /// The slot is taken under the lock, the call is made without it, and a file without the thread:
     ///
     /// ```
     /// use std::{net::IpAddr, sync::Mutex};
@@ -202,17 +199,21 @@ impl Portcullis {
     /// use http::{Request, Response};
     /// use portcullis::{Begun, LocalView, Portcullis, ResponseBody};
     ///
+    /// /// On a thread of the pool; `send` answers the client, from whichever thread. `false`: it is for another route.
     /// fn answer<D: LocalView>(
     ///     portcullis: &Portcullis, data: &Mutex<D>, peer: IpAddr, request: &Request<Bytes>,
-    /// ) -> Option<Response<ResponseBody>> {
+    ///     send: impl FnOnce(Response<ResponseBody>) + Send + 'static,
+    /// ) -> bool {
     ///     // The guard is gone at the end of this statement, before anybody is asked.
-    ///     let begun = portcullis.begin(&*data.lock().unwrap(), peer, request)?;
-    ///     Some(match begun {
-    ///         Begun::Answer(answer) => answer,
-    ///         Begun::Call(lookup) => portcullis.finish_blocking(*lookup),
-    ///         // With `PortcullisBuilder::inline_media` there are none; `Portcullis::spawn_media` shows the better way.
-    ///         Begun::Media(_) => return None,
-    ///     })
+    ///     let begun = portcullis.begin(&*data.lock().unwrap(), peer, request);
+    ///     match begun {
+    ///         None => return false,
+    ///         Some(Begun::Answer(answer)) => send(answer),
+    ///         Some(Begun::Call(lookup)) => send(portcullis.finish_blocking(*lookup)),
+    ///         // The thread is free at once. Who cannot answer later builds with `inline_media` and never comes here.
+    ///         Some(Begun::Media(lookup)) => portcullis.spawn_media(*lookup, send),
+    ///     }
+    ///     true
     /// }
     /// ```
     pub fn begin(&self, local: &dyn LocalView, peer: IpAddr, request: &Request<Bytes>) -> Option<Begun> {
@@ -433,26 +434,6 @@ impl Portcullis {
             #[cfg(feature = "gate")]
             homeservers: self.directory.homeservers(),
         }
-    }
-
-    /// For an orderly stop: makes no new calls from now on, waits up to `patience` for those in flight, then cuts them
-    /// short. Returns how many were cut short.
-    ///
-    /// Local and remembered answers go on. *Cancel safety:* dropping the future leaves new calls refused and those in
-    /// flight running. *Blocking:* no.
-    pub async fn drain(&self, patience: Duration) -> usize {
-        self.stopping.store(true, Ordering::Relaxed);
-        let started_at = Instant::now();
-        while self.in_flight() > 0 && started_at.elapsed() < patience {
-            tokio::time::sleep(DRAIN_STEP).await;
-        }
-        let left = self.in_flight();
-        self.cut_short.send_replace(true);
-        left
-    }
-
-    fn in_flight(&self) -> usize {
-        self.admission.budget().in_flight().saturating_add(self.media.door.in_flight())
     }
 }
 

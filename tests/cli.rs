@@ -281,8 +281,9 @@ fn both_sockets_that_cannot_be_had_are_told_at_once() {
 
 #[test]
 fn check_config_and_serve_tell_the_same_everything_at_once() {
-    let wrong =
-        "request_threads = 1\ncolour = 3\nfederation.remote_timeout = \"0 s\"\nfederation.extra_ca_file = \"none\"\n";
+    let wrong = "request_threads = 1\ncolour = 3\nfederation.remote_timeout = \"0 s\"\n\
+                 federation.extra_ca_file = \"none\"\nmedia.remote_fetch_enabled = true\nmedia.cache_dir = \"key/in\"\n\
+                 media.max_in_flight = 0\nmedia.max_running = 8\nmedia.cache_size = \"99 MiB\"\n";
     let directory = configured("everything", wrong);
     fs::write(directory.join("key"), "ed25519 nothing\n").unwrap();
     let checked = run(&["check-config", "portcullis.toml"], &directory);
@@ -296,6 +297,10 @@ fn check_config_and_serve_tell_the_same_everything_at_once() {
         "6: colour: ",
         "7: federation.remote_timeout: ",
         "8: federation.extra_ca_file: none cannot be read: ",
+        "10: media.cache_dir: ",
+        "11: media.max_in_flight: 0 lets nothing through",
+        "12: media.max_running: max_running_per_origin is over max_running: ",
+        "13: media.cache_size: max_file is 50 MiB (the default) and cache_size is 99 MiB, which do not fit",
     ];
     assert_eq!(told.lines().count(), starts.len(), "{told}");
     for (line, start) in told.lines().zip(starts) {

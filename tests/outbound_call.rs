@@ -131,15 +131,11 @@ async fn an_address_as_name_that_is_not_the_judged_one_is_not_dialled() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_path_that_would_go_out_differently_from_what_was_signed_is_not_sent() {
+async fn a_path_goes_out_as_it_was_signed_to_the_last_byte() {
     let outbound = Outbound::new();
     let peer = outbound.peer(json_answer(200, "{}")).await;
-    for path in ["/a/../b", "/a/.", "/a/%2e%2E/b", "/{a}", "/a?b='c'"] {
-        let outcome = outbound.send(attempt(name(), peer.address(), path)).await;
-        assert_eq!(outcome.unwrap_err(), failed(TransportPhase::Build, false), "{path}");
-    }
-    assert_eq!(peer.accepted(), 0);
-    for path in ["/", "/?", "//a", "/a%2e?b=%27|c&&d=%2E%2e/../", "/a?b=c?d"] {
+    let parsers_would_change = ["/a/../b", "/a/.", "/a/%2e%2E/b", "/{a}", "/a?b='c'"];
+    for path in ["/", "/?", "//a", "/a%2e?b=%27|c&&d=%2E%2e/../", "/a?b=c?d"].into_iter().chain(parsers_would_change) {
         outbound.send(attempt(name(), peer.address(), path)).await.unwrap();
         assert_eq!(peer.requests().last().unwrap().target(), path);
     }

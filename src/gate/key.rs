@@ -1,7 +1,7 @@
 //! [`GateKey`]: whose gate it is. The origin of a base URL.
 
 use std::fmt;
-use std::net::Ipv6Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 use crate::limits::MAX_GATE_HOST_BYTES;
 
@@ -29,7 +29,8 @@ pub enum InvalidBaseUrl {
     /// It begins neither with `https://` nor with `http://`.
     #[error("a base URL begins with https:// or http://")]
     Scheme,
-    /// The host is missing, too long, or has a character that no host has. International names are written in ASCII.
+    /// The host is missing, too long, or has a character that no host has; or it is an IPv4 address, but not written as
+    /// four plain numbers. International names are written in ASCII.
     #[error("the base URL has no proper host")]
     Host,
     /// The port is no number up to 65535.
@@ -98,7 +99,20 @@ fn split_port(host_and_port: &str) -> Result<(String, Option<&str>), InvalidBase
     if host.is_empty() || host.len() > MAX_GATE_HOST_BYTES || !host.bytes().all(is_proper) {
         return Err(InvalidBaseUrl::Host);
     }
+    if ends_in_a_number(host) && host.parse::<Ipv4Addr>().is_err() {
+        return Err(InvalidBaseUrl::Host);
+    }
     Ok((host.to_ascii_lowercase(), port))
+}
+
+/// Whether a URL parser takes the host for an IPv4 address. `0x7f.1` is 127.0.0.1 to it: one homeserver has one gate only
+/// if each address has one spelling.
+fn ends_in_a_number(host: &str) -> bool {
+    let last = host.strip_suffix('.').unwrap_or(host).rsplit('.').next().unwrap_or_default();
+    match last.strip_prefix("0x").or_else(|| last.strip_prefix("0X")) {
+        Some(digits) => digits.bytes().all(|byte| byte.is_ascii_hexdigit()),
+        None => !last.is_empty() && last.bytes().all(|byte| byte.is_ascii_digit()),
+    }
 }
 
 #[cfg(test)]
@@ -121,6 +135,8 @@ mod tests {
             ("https://example.org#@other.org", "https://example.org:443"),
             ("http://synapse_1:8008", "http://synapse_1:8008"),
             ("http://127.0.0.1:8008", "http://127.0.0.1:8008"),
+            ("http://4.synapse7:8008", "http://4.synapse7:8008"),
+            ("http://synapse.0xg", "http://synapse.0xg:80"),
             ("https://[2001:DB8::1]", "https://[2001:db8::1]:443"),
             ("https://[2001:db8:0:0::0:1]:8448/", "https://[2001:db8::1]:8448"),
         ] {
@@ -154,13 +170,20 @@ mod tests {
             ("https://example.org\\@other.org", InvalidBaseUrl::Host),
             ("https://example.org\\other", InvalidBaseUrl::Host),
             ("https://bücher.example", InvalidBaseUrl::Host),
+            ("http://0x7f.1", InvalidBaseUrl::Host),
+            ("http://127.0.0.0X1", InvalidBaseUrl::Host),
+            ("http://127.1", InvalidBaseUrl::Host),
+            ("http://127.0.0.01:8008", InvalidBaseUrl::Host),
+            ("http://127.0.0.1.", InvalidBaseUrl::Host),
+            ("http://2130706433", InvalidBaseUrl::Host),
+            ("http://synapse.0x", InvalidBaseUrl::Host),
             ("https://[2001:db8::1", InvalidBaseUrl::Host),
             ("https://[2001:db8::1]x", InvalidBaseUrl::Host),
             ("https://[example.org]", InvalidBaseUrl::Host),
             ("https://example.org:65536", InvalidBaseUrl::Port),
             ("https://example.org:+443", InvalidBaseUrl::Port),
             ("https://example.org:44a", InvalidBaseUrl::Port),
-            ("https://2001:db8::1", InvalidBaseUrl::Port),
+            ("https://2001:db8::1", InvalidBaseUrl::Host),
         ] {
             assert_eq!(GateKey::from_base_url(base_url), Err(error), "{base_url}");
         }

@@ -37,6 +37,7 @@ mod held;
 mod homeserver_gate;
 mod interactive;
 mod key;
+mod leave;
 mod limit;
 mod outer_timeout;
 mod permit;

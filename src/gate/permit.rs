@@ -1,36 +1,38 @@
 //! [`Permit`]: leave to send one call that takes a slot.
 
-use std::fmt;
 use std::future::Future;
 use std::time::Duration;
 
 use crate::gate::effects::Grant;
 use crate::gate::homeserver_gate::HomeserverGate;
-use crate::gate::outer_timeout::{OuterTimeout, within};
+use crate::gate::leave::Leave;
+use crate::gate::outer_timeout::OuterTimeout;
 use crate::outcome::Outcome;
 
 /// Leave to send one bounded call. Made by [`HomeserverGate::acquire`] and [`HomeserverGate::acquire_within`].
 ///
 /// [`finish`](Self::finish) is the only way to teach the gate. Dropped instead, it frees its slot and teaches nothing; if it
 /// was the probe, the next waiter is. Dropping never panics and never waits.
+///
+/// The gate sets no end to the call: one without a timeout of its own keeps its slot for ever, and as the probe it keeps the
+/// breaker from closing. [`run_within`](Self::run_within) bounds it.
 #[must_use = "dropping the permit gives the slot back: it has to live as long as the call"]
+#[derive(Debug)]
 pub struct Permit {
-    gate: HomeserverGate,
-    /// Nothing once it was finished.
-    grant: Option<Grant>,
+    leave: Leave,
     admitted_at: Duration,
 }
 
 impl Permit {
     pub(super) fn new(gate: HomeserverGate, grant: Grant, admitted_at: Duration) -> Self {
-        Self { gate, grant: Some(grant), admitted_at }
+        Self { leave: Leave::new(gate, grant), admitted_at }
     }
 
     /// The call ended so. A timeout keeps the slot for as long as a homeserver is expected to go on working.
     ///
     /// *Panics:* never. *Blocking:* no; nothing is allocated.
-    pub fn finish(mut self, outcome: Outcome) {
-        self.end(Some(outcome));
+    pub fn finish(self, outcome: Outcome) {
+        self.leave.finish(outcome);
     }
 
     /// The call succeeded; it is fast if it took less than half of `timeout`, its own, since it was admitted.
@@ -42,13 +44,13 @@ impl Permit {
     /// Time since the call was admitted.
     #[must_use]
     pub fn elapsed(&self) -> Duration {
-        self.gate.shared.now().saturating_sub(self.admitted_at)
+        self.leave.now().saturating_sub(self.admitted_at)
     }
 
     /// Whether the call is the probe that decides if the breaker closes.
     #[must_use]
     pub fn is_probe(&self) -> bool {
-        self.grant.is_some_and(|grant| grant.probe)
+        self.leave.is_probe()
     }
 
     /// Runs `call` under an outer timeout and finishes with what `classify` makes of its answer and the time it took.
@@ -83,26 +85,6 @@ impl Permit {
         call: impl Future<Output = T>,
         classify: impl FnOnce(&T, Duration) -> Outcome,
     ) -> Result<T, OuterTimeout> {
-        let (answer, outcome) = within(outer, call, classify).await;
-        self.finish(outcome);
-        answer
-    }
-
-    fn end(&mut self, outcome: Option<Outcome>) {
-        if let Some(grant) = self.grant.take() {
-            self.gate.shared.tell_end(grant, outcome);
-        }
-    }
-}
-
-impl Drop for Permit {
-    fn drop(&mut self) {
-        self.end(None);
-    }
-}
-
-impl fmt::Debug for Permit {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("Permit").field("gate", self.gate.key()).field("grant", &self.grant).finish_non_exhaustive()
+        self.leave.run_within(outer, call, classify).await
     }
 }

@@ -1,19 +1,20 @@
 //! [`PollTurn`]: leave to send one long-poll.
 
-use std::fmt;
 use std::future::Future;
 use std::time::Duration;
 
 use crate::gate::effects::Grant;
 use crate::gate::homeserver_gate::HomeserverGate;
-use crate::gate::outer_timeout::{OuterTimeout, within};
+use crate::gate::leave::Leave;
+use crate::gate::outer_timeout::OuterTimeout;
 use crate::outcome::Outcome;
 
 /// Leave to send one long-poll. Made by [`HomeserverGate::poll_turn`].
 ///
 /// It holds no slot, and how long it takes says nothing: a poll is meant to wait at the homeserver. A failure halves the
 /// limit like any other, can open the breaker, and a timeout leaves a held slot. Dropped, it teaches nothing; if it was the
-/// probe, the next waiter is.
+/// probe, the next waiter is. As the probe it keeps the breaker from closing until it ends: bound it, as
+/// [`run_within`](Self::run_within) does.
 ///
 /// ```
 /// use portcullis::Outcome;
@@ -30,28 +31,27 @@ use crate::outcome::Outcome;
 /// # });
 /// ```
 #[must_use = "a dropped turn teaches the gate nothing"]
+#[derive(Debug)]
 pub struct PollTurn {
-    gate: HomeserverGate,
-    /// Nothing once it was finished.
-    grant: Option<Grant>,
+    leave: Leave,
 }
 
 impl PollTurn {
     pub(super) fn new(gate: HomeserverGate, grant: Grant) -> Self {
-        Self { gate, grant: Some(grant) }
+        Self { leave: Leave::new(gate, grant) }
     }
 
     /// The poll ended so.
     ///
     /// *Panics:* never. *Blocking:* no.
-    pub fn finish(mut self, outcome: Outcome) {
-        self.end(Some(outcome));
+    pub fn finish(self, outcome: Outcome) {
+        self.leave.finish(outcome);
     }
 
     /// Whether the poll is the probe that decides if the breaker closes.
     #[must_use]
     pub fn is_probe(&self) -> bool {
-        self.grant.is_some_and(|grant| grant.probe)
+        self.leave.is_probe()
     }
 
     /// Runs `call` under an outer timeout and finishes with what `classify` makes of its answer, as
@@ -64,26 +64,6 @@ impl PollTurn {
         call: impl Future<Output = T>,
         classify: impl FnOnce(&T, Duration) -> Outcome,
     ) -> Result<T, OuterTimeout> {
-        let (answer, outcome) = within(outer, call, classify).await;
-        self.finish(outcome);
-        answer
-    }
-
-    fn end(&mut self, outcome: Option<Outcome>) {
-        if let Some(grant) = self.grant.take() {
-            self.gate.shared.tell_end(grant, outcome);
-        }
-    }
-}
-
-impl Drop for PollTurn {
-    fn drop(&mut self) {
-        self.end(None);
-    }
-}
-
-impl fmt::Debug for PollTurn {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("PollTurn").field("gate", self.gate.key()).field("grant", &self.grant).finish()
+        self.leave.run_within(outer, call, classify).await
     }
 }

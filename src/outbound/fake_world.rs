@@ -36,7 +36,7 @@ pub(crate) enum Zone {
 pub(crate) enum Page {
     Answer {
         status: u16,
-        headers: Vec<(&'static str, String)>,
+        headers: Vec<(&'static str, Vec<u8>)>,
         body: Vec<Bytes>,
         /// Before each piece of the body.
         pause: Duration,
@@ -85,9 +85,9 @@ impl Page {
         Self::answer(status, "").with("location", location)
     }
 
-    pub(crate) fn with(mut self, name: &'static str, value: &str) -> Self {
+    pub(crate) fn with(mut self, name: &'static str, value: impl AsRef<[u8]>) -> Self {
         if let Self::Answer { headers, .. } = &mut self {
-            headers.push((name, value.to_owned()));
+            headers.push((name, value.as_ref().to_owned()));
         }
         self
     }

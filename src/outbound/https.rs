@@ -1,22 +1,30 @@
 //! [`HttpsTransport`]: one request over a connection of its own, to the one address that was judged.
 //!
-//! Every attempt has a client of its own, and that client can reach nothing but the address it was given: no pool from
-//! which another connection could be taken, no resolver, no proxy, no redirect, no second try. Building it costs
-//! microseconds; the TLS settings, and with them the sessions that can be resumed, are shared.
+//! There is no client here that could do anything else: no pool from which another connection could be taken, no resolver, no
+//! proxy, no redirect, no second try, no decoder. A socket is connected to the judged address, TLS is spoken over it, and the
+//! HTTP library is given the connection. The TLS settings, and with them the sessions that can be resumed, are shared.
 
 use std::fmt;
+use std::io;
 use std::net::IpAddr;
+use std::sync::Arc;
 
-use http::HeaderMap;
-use http_body_util::BodyExt as _;
-use reqwest::dns::{Name, Resolving};
-use reqwest::{Url, redirect, retry};
-use rustls::ClientConfig;
-use tokio::time::Instant;
+use bytes::Bytes;
+use http::header::{ACCEPT, HOST};
+use http::{HeaderMap, HeaderName, HeaderValue, Uri};
+use http_body_util::{BodyExt as _, Full};
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use rustls_pki_types::ServerName;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 
 use crate::deadline::OutboundDeadline;
-use crate::limits::{MAX_REMOTE_HEADER_BYTES, MAX_REMOTE_HEADER_LINES};
+use crate::limits::{MAX_REMOTE_HEADER_BYTES, MAX_REMOTE_HEADER_LINES, REMOTE_READ_BYTES};
 use crate::outbound::BoxFuture;
+use crate::outbound::address_policy::JudgedAddress;
+use crate::outbound::connection::{Connection, Streaming};
 use crate::outbound::tls_roots::{TlsRoots, TlsRootsError};
 use crate::outbound::transport::{Attempt, RemoteBody, Transport, TransportError, TransportPhase};
 use crate::server_name::Host;
@@ -39,7 +47,7 @@ const HEADER_LINE_EXTRA_BYTES: usize = 4;
 /// ```
 #[derive(Clone)]
 pub struct HttpsTransport {
-    tls: ClientConfig,
+    tls: TlsConnector,
 }
 
 impl HttpsTransport {
@@ -47,56 +55,38 @@ impl HttpsTransport {
     ///
     /// *Errors:* [`TlsRootsError::NoProtocol`]. *Panics:* never. *Blocking:* no.
     pub fn new(roots: TlsRoots) -> Result<Self, TlsRootsError> {
-        Ok(Self { tls: roots.into_client_config()? })
+        Ok(Self { tls: Arc::new(roots.into_client_config()?).into() })
     }
 
     async fn exchange(&self, attempt: Attempt) -> Result<http::Response<RemoteBody>, TransportError> {
-        let Some(connect_timeout) = attempt.connect_by.remaining(Instant::now()) else {
-            return Err(TransportError { phase: TransportPhase::Connect, timed_out: true });
+        let name = server_name(&attempt).ok_or(NOT_BUILDABLE)?;
+        let request = as_signed(attempt.request).ok_or(NOT_BUILDABLE)?;
+        let connecting = self.connect(&attempt.address, name);
+        let stream = match attempt.connect_by.cut(connecting).await {
+            Ok(Ok(stream)) => stream,
+            Ok(Err(_)) => return Err(TransportError { phase: TransportPhase::Connect, timed_out: false }),
+            Err(_) => return Err(TransportError { phase: TransportPhase::Connect, timed_out: true }),
         };
-        let url = url_as_signed(&attempt).ok_or(NOT_BUILDABLE)?;
-        let address = attempt.address.socket_addr();
-        let mut client = reqwest::Client::builder()
-            .tls_backend_preconfigured(self.tls.clone())
-            .dns_resolver(FailsClosed)
-            .connect_timeout(connect_timeout)
-            .pool_max_idle_per_host(0)
-            .redirect(redirect::Policy::none())
-            .retry(retry::never())
-            .no_proxy()
-            .no_hickory_dns()
-            .no_gzip()
-            .no_brotli()
-            .no_zstd()
-            .no_deflate()
-            .referer(false)
-            .http1_only()
-            .http1_max_headers(MAX_REMOTE_HEADER_LINES)
-            .https_only(true);
-        if let Host::Name(name) = &attempt.tls_name {
-            client = client.resolve_to_addrs(name.as_str(), &[address]);
-        }
-        let client = client.build().map_err(|_| NOT_BUILDABLE)?;
-
-        let (head, content) = attempt.request.into_parts();
-        let mut request = reqwest::Request::new(head.method, url);
-        *request.headers_mut() = head.headers;
-        if !content.is_empty() {
-            *request.body_mut() = Some(content.into());
-        }
-        let response = client.execute(request).await.map_err(|error| {
-            let phase = match (error.is_builder(), error.is_connect()) {
-                (true, _) => TransportPhase::Build,
-                (false, true) => TransportPhase::Connect,
-                (false, false) => TransportPhase::Send,
-            };
-            TransportError { phase, timed_out: error.is_timeout() }
-        })?;
-        // The line count was bounded while the head was read, its size by the HTTP library at some 400 KiB.
+        let no_answer = |_| TransportError { phase: TransportPhase::Send, timed_out: false };
+        let (mut requests, connection) = http1::Builder::new()
+            .max_headers(MAX_REMOTE_HEADER_LINES)
+            // What is read ahead, of a head as well as of a body.
+            .max_buf_size(REMOTE_READ_BYTES)
+            .handshake::<_, Full<Bytes>>(TokioIo::new(stream))
+            .await
+            .map_err(no_answer)?;
+        let mut connection = Connection::new(connection);
+        let response = connection.drive(requests.send_request(request)).await.map_err(no_answer)?;
         if header_bytes(response.headers()) > MAX_REMOTE_HEADER_BYTES {
             return Err(TransportError { phase: TransportPhase::Send, timed_out: false });
         }
-        Ok(http::Response::from(response).map(bounded_errors))
+        Ok(response.map(|body| Streaming::new(body, connection).boxed_unsync()))
+    }
+
+    async fn connect(&self, address: &JudgedAddress, name: ServerName<'static>) -> io::Result<TlsStream<TcpStream>> {
+        let stream = TcpStream::connect(address.socket_addr()).await?;
+        stream.set_nodelay(true)?;
+        self.tls.connect(name, stream).await
     }
 }
 
@@ -119,55 +109,32 @@ impl fmt::Debug for HttpsTransport {
     }
 }
 
-/// The URL of an attempt, if it leads to the judged address and leaves path and query as they were signed.
-///
-/// The port is always in the URL, and an address in the URL is dialled without asking anybody: so it has to be the one
-/// that was judged.
-fn url_as_signed(attempt: &Attempt) -> Option<Url> {
-    let address = attempt.address.socket_addr();
-    let as_literal = |literal: IpAddr| (literal == address.ip()).then_some(());
-    let host = match &attempt.tls_name {
-        Host::Name(name) => name.to_string(),
-        Host::V4(literal) => as_literal((*literal).into()).map(|()| literal.to_string())?,
-        Host::V6(literal) => as_literal((*literal).into()).map(|()| format!("[{literal}]"))?,
-    };
-    let signed = attempt.request.uri().path_and_query()?.as_str();
-    let url = Url::parse(&format!("https://{host}:{}{signed}", address.port())).ok()?;
-    let sent = url.query().map_or_else(|| url.path().to_owned(), |query| format!("{}?{query}", url.path()));
-    let same_host = match &attempt.tls_name {
-        Host::Name(name) => url.host_str() == Some(name.as_str()),
-        Host::V4(_) => url.host_str() == Some(host.as_str()),
-        // The parser has a spelling of its own for some of them.
-        Host::V6(literal) => {
-            let parsed = url.host_str().and_then(|host| host.strip_prefix('[')?.strip_suffix(']')?.parse().ok());
-            parsed == Some(*literal)
-        }
-    };
-    (same_host && sent == signed).then_some(url)
+/// The request with nothing but path and query in its first line, as they were signed.
+fn as_signed(request: http::Request<Bytes>) -> Option<http::Request<Full<Bytes>>> {
+    let (mut head, content) = request.into_parts();
+    head.uri = Uri::from(head.uri.path_and_query()?.clone());
+    if !head.headers.contains_key(HOST) {
+        return None;
+    }
+    head.headers.entry(ACCEPT).or_insert(HeaderValue::from_static("*/*"));
+    Some(http::Request::from_parts(head, Full::new(content)))
+}
+
+/// The name the certificate has to carry. A literal is not told to the peer (no SNI), and is the address itself.
+fn server_name(attempt: &Attempt) -> Option<ServerName<'static>> {
+    let judged = |literal: IpAddr| (literal == attempt.address.socket_addr().ip()).then(|| literal.into());
+    match &attempt.tls_name {
+        Host::Name(name) => ServerName::try_from(name.as_str().to_owned()).ok(),
+        Host::V4(literal) => judged((*literal).into()),
+        Host::V6(literal) => judged((*literal).into()),
+    }
 }
 
 const NOT_BUILDABLE: TransportError = TransportError { phase: TransportPhase::Build, timed_out: false };
 
 fn header_bytes(headers: &HeaderMap) -> usize {
-    let line = |(name, value): (&http::HeaderName, &http::HeaderValue)| {
+    let line = |(name, value): (&HeaderName, &HeaderValue)| {
         name.as_str().len().saturating_add(value.len()).saturating_add(HEADER_LINE_EXTRA_BYTES)
     };
     headers.iter().map(line).fold(0, usize::saturating_add)
-}
-
-fn bounded_errors(body: reqwest::Body) -> RemoteBody {
-    body.map_err(|error| TransportError { phase: TransportPhase::Body, timed_out: error.is_timeout() }).boxed_unsync()
-}
-
-/// Answers no name: the one name an attempt may look up has been answered before.
-struct FailsClosed;
-
-#[derive(Debug, thiserror::Error)]
-#[error("no name is looked up here")]
-struct NotLookedUp;
-
-impl reqwest::dns::Resolve for FailsClosed {
-    fn resolve(&self, _: Name) -> Resolving {
-        Box::pin(async { Err(NotLookedUp.into()) })
-    }
 }

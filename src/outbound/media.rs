@@ -21,11 +21,15 @@ pub(crate) struct MediaWanted {
 }
 
 /// A file that is on its way: its head is here, its bytes are still coming.
+///
+/// Always: what is announced, and what comes, is at most [`MediaWanted::max_bytes`], and what comes is what was announced.
+/// The one place that holds this is `media_body`, for the bytes, with `media_call` before them; the store has the same bound
+/// as a bound of its disk.
 #[derive(Debug)]
 pub(crate) struct RemoteMedia {
     /// What the other server says it is, as it was sent, if it is text at all.
     pub(crate) content_type: Option<String>,
-    /// The `Content-Disposition` of the file, as it was sent, if it is text at all.
+    /// The `Content-Disposition` of the file, as it was sent, in UTF-8 or ISO-8859-1.
     pub(crate) content_disposition: Option<String>,
     /// The length, where it is known before the end.
     pub(crate) length: Option<u64>,

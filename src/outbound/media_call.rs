@@ -24,7 +24,7 @@ use crate::outbound::line::Line;
 use crate::outbound::media::{MediaCallError, MediaFetch, MediaWanted, RemoteMedia, RemoteMediaSource};
 use crate::outbound::media_body::{Envelope, FileBody, Incoming};
 use crate::outbound::media_endpoint::MediaEndpoint;
-use crate::outbound::multipart::{Boundary, header_text};
+use crate::outbound::multipart::{Boundary, disposition_text, header_text};
 use crate::outbound::transport::RemoteBody;
 use crate::outbound::web::AS_IT_IS;
 use crate::outbound::web::target::Target;
@@ -138,8 +138,8 @@ impl MediaCall {
         let length = if in_chunks { None } else { body::announced_length(&head.headers) };
         let incoming = Incoming::new(body, self.pass.deadline());
         Ok(RemoteMedia {
-            content_type: said(&head.headers, &CONTENT_TYPE),
-            content_disposition: said(&head.headers, &CONTENT_DISPOSITION),
+            content_type: said(&head.headers, &CONTENT_TYPE, header_text),
+            content_disposition: said(&head.headers, &CONTENT_DISPOSITION, disposition_text),
             length,
             body: FileBody::bare(incoming, length, wanted.max_bytes).boxed(),
         })
@@ -207,11 +207,11 @@ fn is_encoded(headers: &HeaderMap) -> bool {
     headers.get_all(CONTENT_ENCODING).iter().any(|encoding| !encoding.as_bytes().eq_ignore_ascii_case(b"identity"))
 }
 
-/// The value of a header that is there once, if it is a text.
-fn said(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
+/// The value of a header that is there once, if `text` can be read in it.
+fn said(headers: &HeaderMap, name: &HeaderName, text: fn(&[u8]) -> Option<String>) -> Option<String> {
     let mut values = headers.get_all(name).iter();
     let value = values.next()?;
-    values.next().is_none().then(|| header_text(value.as_bytes())).flatten()
+    values.next().is_none().then(|| text(value.as_bytes())).flatten()
 }
 
 #[cfg(test)]

@@ -28,6 +28,7 @@
 pub(crate) mod address_policy;
 pub(crate) mod body;
 pub(crate) mod call;
+mod connection;
 pub(crate) mod destination;
 pub(crate) mod discover;
 pub(crate) mod discovery;

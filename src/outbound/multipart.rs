@@ -136,7 +136,20 @@ impl Multipart {
 
 /// A header's value, if it is a text with something in it and nothing that could not stand in a header again.
 pub(crate) fn header_text(value: &[u8]) -> Option<String> {
-    let text = std::str::from_utf8(value).ok()?.trim_matches([' ', '\t']);
+    plain(std::str::from_utf8(value).ok()?)
+}
+
+/// A `Content-Disposition`, under the same rule. Bytes that are no UTF-8 are ISO-8859-1, as older servers write names in a
+/// quoted string (RFC 6266, section 4.3).
+pub(crate) fn disposition_text(value: &[u8]) -> Option<String> {
+    match std::str::from_utf8(value) {
+        Ok(text) => plain(text),
+        Err(_) => plain(&value.iter().copied().map(char::from).collect::<String>()),
+    }
+}
+
+fn plain(text: &str) -> Option<String> {
+    let text = text.trim_matches([' ', '\t']);
     let plain = !text.is_empty() && !text.contains(|c: char| c.is_control() && c != '\t');
     plain.then(|| text.to_owned())
 }

@@ -26,15 +26,17 @@ use crate::proxy::media::files::{RemoteFiles, RemoteFilesParts};
 use crate::proxy::media_store::{MediaStore, StoreBounds, StoreOpenError};
 use crate::server_name::ServerName;
 
-/// Collects what a [`Portcullis`] needs. Caps are not among it: they follow from the pool size. A deadline can be
-/// shortened, never lengthened.
+/// Collects what a [`Portcullis`] needs. Caps of what holds a thread are not among it: they follow from the pool size. A
+/// deadline can be shortened, never lengthened.
 ///
 /// ```no_run
 /// use std::{error::Error, sync::Arc, time::Duration};
 ///
 /// use http::HeaderValue;
 /// use portcullis::outbound::{Ed25519Signer, FederationClient};
-/// use portcullis::{Ipv6ClientPrefix, Portcullis, ServerName, TrustedProxies};
+/// use portcullis::{
+///     Ipv6ClientPrefix, MediaStoreConfig, Portcullis, RemoteFetchPolicy, ServerName, TrustedProxies,
+/// };
 ///
 /// fn portcullis(key: &str) -> Result<Portcullis, Box<dyn Error>> {
 ///     let own_name: ServerName = "us.example".parse()?;
@@ -45,6 +47,8 @@ use crate::server_name::ServerName;
 ///         .trusted_proxies(TrustedProxies::new(["127.0.0.1/32".parse()?])) // the reverse proxy in front
 ///         .ipv6_prefix(Ipv6ClientPrefix::new(56).unwrap_or_default()) // providers here hand out a /56
 ///         .remote_timeout(Duration::from_secs(9)) // an answer still reaches clients that give up after ten
+///         .remote_fetch(RemoteFetchPolicy { remote_fetch_enabled: true }) // files of other servers too
+///         .media_store(MediaStoreConfig::in_dir("/var/cache/our-server/media"))
 ///         .build()?)
 /// }
 /// ```

@@ -16,6 +16,7 @@ use http::header::AUTHORIZATION;
 use http::{Request, Response};
 use http_body::Body;
 use serde_json::Value;
+use tokio::time::Instant;
 
 use super::*;
 use crate::proxy::directory::fake::{Does, FakeRemote};

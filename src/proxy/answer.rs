@@ -149,7 +149,8 @@ mod lookups {
     use http::HeaderValue;
     use http::header::ACCESS_CONTROL_MAX_AGE;
 
-    use super::media;
+    use super::{Duration, media};
+    use crate::outcome::Outcome;
     use crate::proxy::denied::Denied;
     use crate::proxy::directory::{Found, LookupFailure, LookupKind};
     use crate::proxy::local_view::{AliasAnswer, RoomListPage};
@@ -220,7 +221,9 @@ mod lookups {
                 error(StatusCode::FORBIDDEN, "M_FORBIDDEN", "The other server does not show its room list")
             }
             Err(LookupFailure::TimedOut) => error(StatusCode::GATEWAY_TIMEOUT, "M_UNKNOWN", failed),
-            Err(LookupFailure::Failed) => error(StatusCode::BAD_GATEWAY, "M_UNKNOWN", failed),
+            Err(LookupFailure::Overloaded | LookupFailure::Failed) => {
+                error(StatusCode::BAD_GATEWAY, "M_UNKNOWN", failed)
+            }
         }
     }
 
@@ -233,7 +236,7 @@ mod lookups {
         match status {
             StatusCode::OK => Ok(()),
             StatusCode::FORBIDDEN => Err(LookupFailure::Forbidden),
-            _ => Err(LookupFailure::Failed),
+            other => Err(unexpected(other)),
         }
     }
 
@@ -242,7 +245,15 @@ mod lookups {
         match status {
             StatusCode::OK => Ok(true),
             StatusCode::NOT_FOUND => Ok(false),
-            _ => Err(LookupFailure::Failed),
+            other => Err(unexpected(other)),
+        }
+    }
+
+    /// Whether a status that brings no answer says that the peer has too much to do. How long it took says nothing here.
+    fn unexpected(status: StatusCode) -> LookupFailure {
+        match Outcome::of_status(status, Duration::ZERO, Duration::ZERO) {
+            load if load.is_load() => LookupFailure::Overloaded,
+            _ => LookupFailure::Failed,
         }
     }
 

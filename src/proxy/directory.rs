@@ -104,6 +104,8 @@ pub(crate) enum LookupFailure {
     Forbidden,
     /// Time ended the call.
     TimedOut,
+    /// The peer has too much to do, by the rule that a load gate goes by. Clients see it as any other failure.
+    Overloaded,
     /// Anything else: the way there, or what came back.
     Failed,
 }
@@ -141,7 +143,11 @@ impl Found {
 
 impl From<CallError> for LookupFailure {
     fn from(error: CallError) -> Self {
-        if error.timed_out { Self::TimedOut } else { Self::Failed }
+        match error {
+            late if late.timed_out => Self::TimedOut,
+            load if load.outcome().is_load() => Self::Overloaded,
+            _ => Self::Failed,
+        }
     }
 }
 

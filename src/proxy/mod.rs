@@ -26,5 +26,6 @@ pub(crate) mod remembered;
 pub(crate) mod response_body;
 #[cfg(feature = "outbound")]
 pub(crate) mod room_alias;
+mod wait_here;
 #[cfg(feature = "outbound")]
 pub(crate) mod watch;

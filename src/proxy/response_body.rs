@@ -1,17 +1,17 @@
 //! [`ResponseBody`]: what follows the head of an answer.
 
 use std::fmt;
+use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
-use std::task::{Context, Poll, Wake, Waker};
-use std::thread::Thread;
+use std::task::{Context, Poll};
 
 use bytes::{Buf as _, Bytes};
 use http_body::{Body, Frame, SizeHint};
 
 #[cfg(feature = "outbound")]
 use crate::proxy::media_store::FileReader;
+use crate::proxy::wait_here::wait_here;
 
 /// The body of an answer: bytes that are there, or a file of another server, of which more may still come.
 ///
@@ -120,7 +120,7 @@ impl io::Read for Reader {
             Self::File(file) => file.read(buffer),
             Self::Streamed { body, piece } => {
                 while piece.is_empty() {
-                    match body.wait_for_frame() {
+                    match wait_here(poll_fn(|context| body.0.as_mut().poll_frame(context))) {
                         None => return Ok(0),
                         Some(frame) => {
                             let frame = frame.map_err(|cut| io::Error::new(io::ErrorKind::UnexpectedEof, cut))?;
@@ -130,29 +130,6 @@ impl io::Read for Reader {
                 }
                 let now = piece.len().min(buffer.len());
                 piece.split_to(now).reader().read(buffer)
-            }
-        }
-    }
-}
-
-/// Wakes a thread that is parked.
-struct Unpark(Thread);
-
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
-    }
-}
-
-impl AnyBody {
-    /// *Blocking:* until the next piece is there.
-    fn wait_for_frame(&mut self) -> Option<Result<Frame<Bytes>, BodyCut>> {
-        let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
-        let mut context = Context::from_waker(&waker);
-        loop {
-            match self.0.as_mut().poll_frame(&mut context) {
-                Poll::Ready(frame) => return frame,
-                Poll::Pending => std::thread::park(),
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::loopback::media::{download, thumbnail};
 use crate::loopback::{World, client};
-use crate::support::{Behaviour, SeenRequest, SentFile, json_answer};
+use crate::support::{Behaviour, SeenRequest, json_answer};
 
 const FILE: &[u8] = b"legacy bytes";
 
@@ -84,20 +84,4 @@ async fn br_56_only_a_server_that_does_not_know_the_endpoint_is_asked_the_old_wa
         }
         home.at_rest().await;
     }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn br_50_a_server_that_drops_well_known_requests_costs_its_share_once() {
-    // By its name alone: the well-known is asked for at port 443, where nobody can listen here, so that this is tried in the
-    // private network of the case tests (`tests/cases`). Here: what was learnt is remembered from one file to the next.
-    let world = World::new().await;
-    let answer = SentFile::png(FILE).answer();
-    let (peer, server) = world.peer("r.example", Behaviour::answers(move |_| answer.clone())).await;
-    let home = world.media(None);
-    home.ask(client(1), &download(&server, "a")).await.assert_file(FILE);
-    let asked = world.dns.asked().len();
-    home.ask(client(1), &download(&server, "b")).await.assert_file(FILE);
-    assert_eq!(world.dns.asked().len(), asked, "the name was looked up again");
-    assert_eq!(peer.requests().len(), 2);
-    home.at_rest().await;
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use portcullis::gate::{BreakerState, Permit};
 use tokio::task::JoinHandle;
 
-use crate::rig::{FAILED, FAST, Rig, TIMED_OUT, poll_once, secs, settle};
+use crate::rig::{FAILED, FAST, Rig, TIMED_OUT, ended, poll_once, secs, settle};
 
 /// A caller that waits ten seconds from now on.
 async fn brief(rig: &Rig, caller: &'static str) -> JoinHandle<Option<Permit>> {
@@ -33,10 +33,10 @@ async fn s11_it_is_admitted_in_turn_or_gives_up_after_ten_seconds_and_leaves_no_
     assert_eq!(rig.gate.status().waiting_by_kind.brief, 1);
     rig.at(4).await;
     a.finish(FAST);
-    let _w = w.await.unwrap();
+    let _w = ended(w).await;
     rig.at(8).await;
     b.finish(FAST);
-    let _j = j.await.unwrap().unwrap();
+    let _j = ended(j).await.unwrap();
     assert_eq!(rig.who_when(), [("W", 4_000), ("J", 8_000)]);
 
     rig.at(9).await;
@@ -44,7 +44,7 @@ async fn s11_it_is_admitted_in_turn_or_gives_up_after_ten_seconds_and_leaves_no_
     rig.at_ms(18_999).await;
     assert!(!j2.is_finished());
     rig.at_ms(19_000).await;
-    assert!(j2.await.unwrap().is_none());
+    assert!(ended(j2).await.is_none());
     assert_eq!((rig.slots(), rig.look().waiting), ((2, 2, 0), 0));
 }
 
@@ -57,7 +57,7 @@ async fn g12_it_gives_up_when_the_breaker_opens_while_it_queues() {
     rig.at(3).await;
     a.finish(FAILED);
     rig.at(3).await;
-    assert!(j3.await.unwrap().is_none());
+    assert!(ended(j3).await.is_none());
     assert_eq!((rig.now_ms(), rig.look().waiting), (3_000, 1));
     assert!(!w.is_finished(), "whoever waits as long as it takes waits on");
 }

@@ -57,8 +57,14 @@ async fn the_timeout_begins_with_the_permit_and_not_with_the_wait() {
 #[tokio::test(start_paused = true)]
 async fn a_call_is_made_only_once_there_is_a_permit() {
     let rig = Rig::open().await;
-    let refused = rig.gate.call(BackgroundCaller::AutoJoin, || async { panic!("sent") }, |(), _| FAST).await;
+    let mut made = false;
+    let join = || {
+        made = true;
+        async {}
+    };
+    let refused = rig.gate.call(BackgroundCaller::AutoJoin, join, |(), _| FAST).await;
     assert_eq!((refused, rig.now_ms()), (Err(NotAnswered::NoPermit), 0));
+    assert!(!made, "nothing is prepared in vain");
 }
 
 #[tokio::test(start_paused = true)]
@@ -106,6 +112,15 @@ async fn a_pass_of_the_upstream_probe_asks_about_eight_rooms_and_leaves_the_rest
     let pass = rig.gate.upstream_probe_pass(0..11, ask, |_, took| Outcome::success(took, secs(15))).await;
     assert_eq!(pass.asked, (0..8).map(|room| (room, Ok(room * 10))).collect::<Vec<_>>());
     assert_eq!((pass.left, rig.now_ms()), (vec![8, 9, 10], 8_000), "one after the other");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pass_goes_on_after_a_room_that_times_out() {
+    let rig = Rig::starting_at(4);
+    let ask = |room: &u32| sleep(secs(if *room == 0 { 60 } else { 1 }));
+    let pass = rig.gate.upstream_probe_pass(0..3, ask, |(), _| Outcome::SlowSuccess).await;
+    assert_eq!(pass.asked, [(0, Err(OuterTimeout { allowed: secs(15) })), (1, Ok(())), (2, Ok(()))]);
+    assert_eq!((pass.left, rig.slots()), (vec![], (2, 0, 1)));
 }
 
 #[tokio::test(start_paused = true)]

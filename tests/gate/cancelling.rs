@@ -8,7 +8,7 @@ use std::task::{Wake, Waker};
 
 use portcullis::gate::{BreakerState, Cancelled};
 
-use crate::rig::{FAILED, FAST, Rig, TIMED_OUT, poll_once, poll_with, secs};
+use crate::rig::{FAILED, FAST, Rig, TIMED_OUT, ended, poll_once, poll_with, secs};
 
 #[tokio::test(start_paused = true)]
 async fn a_waiter_that_is_dropped_leaves_the_line_and_the_others_keep_their_places() {
@@ -175,6 +175,6 @@ async fn no_waiter_depends_on_another_ones_being_polled() {
     assert!(!waiter.is_finished());
     rig.at_ms(900_000).await;
     assert_eq!((rig.who_when(), rig.slots()), (vec![("w", 900_000)], (2, 2, 0)));
-    drop(waiter.await.unwrap());
+    drop(ended(waiter).await);
     assert!(poll_once(forgotten.as_mut()).is_some());
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use portcullis::Outcome;
 use portcullis::gate::{Call, CallerKind, GateEvents, GaveUp, Happened};
 
-use crate::rig::{FAILED, FAST, Rig, TIMED_OUT, hms, poll_once, secs};
+use crate::rig::{FAILED, FAST, Rig, TIMED_OUT, ended, hms, poll_once, secs};
 
 fn drain(events: &mut GateEvents) -> Vec<(u64, u64, Happened)> {
     let event_of =
@@ -34,7 +34,7 @@ async fn an_outage_and_its_end_event_by_event() {
     call.finish(TIMED_OUT);
     assert!(rig.gate.acquire_within(secs(10)).await.is_none());
     rig.at(930).await;
-    waiter.await.unwrap().finish(FAST);
+    ended(waiter).await.finish(FAST);
     assert_eq!(
         drain(&mut events),
         [
@@ -150,7 +150,7 @@ async fn a_reader_waits_for_what_comes_next_and_two_see_the_same() {
     assert!(poll_once(pin!(other.next())).is_none(), "dropping this loses nothing");
     rig.at(5).await;
     rig.gate.interactive().report(FAILED);
-    assert_eq!(reader.await.unwrap(), (0, 1, "limit-changed"));
+    assert_eq!(ended(reader).await, (0, 1, "limit-changed"));
     assert_eq!((other.next().await.seq, other.next().await.at), (0, secs(5)));
     assert!(other.try_next().is_none());
 }

@@ -2,7 +2,7 @@
 
 use portcullis::Outcome;
 
-use crate::rig::{FAST, Rig, TIMED_OUT, secs};
+use crate::rig::{FAST, Rig, TIMED_OUT, ended, secs};
 
 #[tokio::test(start_paused = true)]
 async fn s1_the_limit_is_three_at_five_seconds_and_four_at_nine_and_stays_there() {
@@ -94,7 +94,7 @@ async fn waiting_is_no_part_of_the_call() {
     let waiter = rig.waiter("w").await;
     rig.at(600).await;
     first.finish(FAST);
-    let permit = waiter.await.unwrap();
+    let permit = ended(waiter).await;
     assert_eq!(permit.elapsed(), secs(0));
     permit.finish_success(secs(30));
     rig.succeed(8).await;

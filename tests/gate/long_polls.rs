@@ -4,7 +4,7 @@ use portcullis::Outcome;
 use portcullis::gate::BreakerState;
 use portcullis::limits::{LONG_POLL_SERVER_WAIT, LONG_POLL_TIMEOUT};
 
-use crate::rig::{FAILED, FAST, Rig, TIMED_OUT, hms, secs};
+use crate::rig::{FAILED, FAST, Rig, TIMED_OUT, ended, hms, secs};
 
 const QUARTER: u64 = hms(0, 15, 0);
 
@@ -74,7 +74,7 @@ async fn s9_with_nobody_else_in_line_the_poll_is_the_probe_and_its_answer_closes
     assert_eq!(rig.gate.status().waiting_by_kind.long_poll, 1);
     rig.at(60).await;
     assert_eq!((rig.slots(), rig.breaker()), ((0, 0, 0), (BreakerState::Probing, 0)));
-    let poll = poll.await.unwrap();
+    let poll = ended(poll).await;
     assert!(poll.is_probe());
     rig.at(75).await;
     let b = rig.waiter("B").await;
@@ -92,7 +92,7 @@ async fn s9_a_poll_that_times_out_as_the_probe_holds_and_the_next_probe_is_the_o
     let rig = Rig::open().await;
     let poll = rig.poller("poll").await;
     rig.at(150).await;
-    poll.await.unwrap().finish(TIMED_OUT);
+    ended(poll).await.finish(TIMED_OUT);
     let look = rig.look();
     assert_eq!((look.state, look.reopened, look.period_ends), (BreakerState::Open, 1, Some(270_000)));
     assert_eq!((look.held_until, look.next_probe), (vec![1_050_000], Some(1_050_000)));
@@ -110,10 +110,10 @@ async fn every_poll_that_waits_goes_when_the_breaker_closes() {
     rig.at(61).await;
     let [p1, p2, p3] = polls;
     assert!(!p2.is_finished() && !p3.is_finished());
-    p1.await.unwrap().finish(Outcome::Refused);
+    ended(p1).await.finish(Outcome::Refused);
     rig.at(62).await;
     assert_eq!(rig.who_when(), [("p1", 60_000), ("p2", 61_000), ("p3", 61_000)]);
-    assert!(!p2.await.unwrap().is_probe() && !p3.await.unwrap().is_probe());
+    assert!(!ended(p2).await.is_probe() && !ended(p3).await.is_probe());
 }
 
 #[tokio::test(start_paused = true)]
@@ -121,8 +121,8 @@ async fn a_dropped_poll_that_was_the_probe_passes_it_on() {
     let rig = Rig::open().await;
     let (p1, p2) = (rig.poller("p1").await, rig.poller("p2").await);
     rig.at(70).await;
-    drop(p1.await.unwrap());
-    let p2 = p2.await.unwrap();
+    drop(ended(p1).await);
+    let p2 = ended(p2).await;
     assert_eq!((p2.is_probe(), rig.breaker()), (true, (BreakerState::Probing, 0)));
 }
 
@@ -145,6 +145,22 @@ async fn g6_a_stray_success_never_closes_the_breaker() {
     let _probe = rig.admitted().await;
     stray.finish(FAST);
     assert_eq!((rig.slots(), rig.breaker()), ((0, 1, 0), (BreakerState::Probing, 0)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn g6_a_stray_teaches_nothing_while_open_and_while_probing() {
+    for outcome in [FAST, Outcome::SlowSuccess, Outcome::Refused, FAILED, TIMED_OUT] {
+        for probing in [false, true] {
+            let (rig, stray) = with_a_stray().await;
+            rig.at(60).await;
+            let probe = if probing { Some(rig.admitted().await) } else { None };
+            let counted = rig.gate.status().counts.counted;
+            stray.finish(outcome);
+            let status = rig.gate.status();
+            assert_eq!((status.counts.counted, status.limit, status.breaker.reopened), (counted, 0, 0), "{outcome:?}");
+            drop(probe);
+        }
+    }
 }
 
 #[tokio::test(start_paused = true)]

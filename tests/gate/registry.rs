@@ -36,6 +36,13 @@ async fn a_full_registry_of_gates_in_use_makes_no_more() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn there_is_room_for_1024_homeservers() {
+    let registry = GateRegistry::default();
+    let _held: Vec<_> = (0..1_024).map(|n| registry.gate(&key(&format!("n{n}"))).unwrap()).collect();
+    assert_eq!(registry.gate(&key("one-more")).unwrap_err(), RegistryFull);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_gate_at_rest_that_nobody_holds_makes_room() {
     let (registry, _held) = nearly_full();
     drop(registry.gate(&key("idle")).unwrap());
@@ -79,7 +86,7 @@ async fn whoever_has_a_permit_a_turn_a_start_or_a_place_in_line_keeps_the_gate()
     crate::rig::settle().await;
     drop(out);
     full("one who has just been let in");
-    drop(waiting.await.unwrap());
+    drop(crate::rig::ended(waiting).await);
     assert!(registry.gate(&key("third")).is_ok());
 }
 

@@ -190,6 +190,13 @@ pub(crate) async fn settle() {
     }
 }
 
+/// What a task that has to be done by now came to. It is not waited for: a test that waits for what never comes hangs.
+pub(crate) async fn ended<T>(task: JoinHandle<T>) -> T {
+    settle().await;
+    assert!(task.is_finished(), "it is still waiting");
+    task.await.unwrap()
+}
+
 /// Polls once, with a waker that does nothing.
 pub(crate) fn poll_once<T>(future: Pin<&mut impl Future<Output = T>>) -> Option<T> {
     poll_with(future, Waker::noop())

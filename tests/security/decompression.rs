@@ -1,10 +1,9 @@
 //! A small answer that unpacks into a large one.
 //!
 //! *Attack:* send a gzip bomb with `Content-Encoding: gzip`; a limit on what is read says nothing about what it becomes.
-//! *Control:* nothing is ever unpacked: the decoders are not compiled in (`reqwest`'s features in `Cargo.toml`), are switched
-//! off where another crate compiles them in (`no_gzip` and its three siblings in `src/outbound/https.rs`), and no encoding is
-//! asked for. *Unplug:* build with the feature `gzip` of `reqwest` and without `no_gzip`: the packed list below, a
-//! proper one, is answered 200, and the test fails. With the feature and with `no_gzip` it passes.
+//! *Control:* nothing is ever unpacked, and no encoding asked for: `HttpsTransport` (`src/outbound/https.rs`) gives a bare
+//! connection to the HTTP library, where no feature of another crate can switch a decoder on. *Unplug:* put a client of
+//! `reqwest`'s with its feature `gzip` in its place: the packed list below, a proper one, is answered 200.
 
 use crate::rig::{Names, allowing, ask, https, list_of, portcullis};
 use crate::support::{PrivateCa, TlsPeer};

@@ -1,8 +1,9 @@
 //! A proxy in the environment connects for us, past every check.
 //!
 //! *Attack:* `HTTPS_PROXY` and its relatives are set, by a container's defaults or by whoever can set them; the HTTP library
-//! hands them our requests, and the address policy judges nothing. *Control:* `no_proxy` in `HttpsTransport`
-//! (`src/outbound/https.rs`). *Unplug:* take that line out: the recording socket is connected to.
+//! hands them our requests, and the address policy judges nothing. *Control:* `HttpsTransport`
+//! (`src/outbound/https.rs`) connects its socket itself, and knows no proxy. *Unplug:* put a client of `reqwest`'s without
+//! `no_proxy` in its place: the recording socket is connected to.
 
 use tokio::net::TcpListener;
 

@@ -1,9 +1,9 @@
 //! Headers without end.
 //!
 //! *Attack:* a peer, or a client, sends header lines by the thousand, or one of megabytes. *Control:* for peers
-//! `http1_max_headers` and `header_bytes` in `HttpsTransport::exchange` (`src/outbound/https.rs`); for clients `max_headers`
-//! and `max_header_size` in the listener (`src/homeserver/listener/connection.rs`). *Unplug:* raise each of the four: what
-//! is one line or one byte too much is then accepted.
+//! `max_headers` and `header_bytes` in `HttpsTransport::exchange` (`src/outbound/https.rs`); for clients `max_headers` and
+//! `max_header_size` in the listener (`src/homeserver/listener/connection.rs`). *Unplug:* raise each of the four: what is one
+//! line or one byte too much is then accepted.
 
 use std::time::Duration;
 

@@ -180,7 +180,7 @@ async fn what_was_cut_off_or_planted_while_the_server_was_down_is_fetched_anew()
         files.filter(|path| path.extension().is_some_and(|extension| extension == "media")).collect::<Vec<_>>()
     };
     let mut requests = 0;
-    for damage in 0..5 {
+    for damage in 0..6 {
         let home = home_in(&world, &dir);
         home.ask(client(1), &download(&server, "a")).await.assert_file(&picture);
         home.at_rest().await;
@@ -201,6 +201,8 @@ async fn what_was_cut_off_or_planted_while_the_server_was_down_is_fetched_anew()
             2 => std::fs::write(&file, b"").unwrap(),
             // A stranger's bytes under our name.
             3 => std::fs::write(&file, [b"<html>".as_slice(), &whole].concat()).unwrap(),
+            // Its end is there, and a piece of its middle is not.
+            4 => std::fs::write(&file, [&whole[..whole.len() / 2], &whole[whole.len() / 2 + 100..]].concat()).unwrap(),
             // A stop before the last step.
             _ => std::fs::rename(&file, file.with_extension("part")).unwrap(),
         }

@@ -2,8 +2,8 @@
 //!
 //! *Attack:* the first answer for a name is an allowed address, to be judged; the next one lies inside, to be connected to.
 //! *Control:* an attempt holds the one `JudgedAddress` (`src/outbound/address_policy.rs`), and `HttpsTransport`
-//! (`src/outbound/https.rs`) can look up nothing. *Unplug:* in `https.rs`, take `FailsClosed` and `resolve_to_addrs`
-//! out, so that the HTTP library resolves by itself: the judged peer is not the one it goes to. Let `judge` allow
+//! (`src/outbound/https.rs`) connects to that, and can look up nothing. *Unplug:* in `HttpsTransport::connect`, let the system
+//! look the certificate's name up instead: the judged peer is not the one it goes to. Let `judge` allow
 //! everything: the second call, and the mixed answer, reach the inside.
 
 use std::net::{Ipv4Addr, SocketAddr};

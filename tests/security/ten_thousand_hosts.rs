@@ -1,9 +1,8 @@
 //! Ten thousand servers, each asked once.
 //!
 //! *Attack:* make us call a new server each time; if each leaves an idle connection behind, descriptors run out. *Control:*
-//! one client per attempt, without a pool (`HttpsTransport::exchange` in `src/outbound/https.rs`): a connection ends with
-//! its answer. *Unplug:* keep each attempt's client (`std::mem::forget(client.clone())`), with a pool
-//! (`pool_max_idle_per_host(8)`): the connections are left open.
+//! a connection per attempt, without a pool (`src/outbound/https.rs`): it ends with its answer. *Unplug:* keep each attempt's
+//! connection (`std::mem::forget` instead of `self.driver = None` and of the drop): they are left open.
 
 use crate::rig::{
     Names, allowing, ask, assert_at_rest, https, in_a_process_of_its_own, list_of, portcullis, room_list, until,

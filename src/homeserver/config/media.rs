@@ -9,7 +9,7 @@ use super::reader::{Mistakes, Section, flag, integer, parsed, text};
 use super::units::{DURATION, SIZE, duration, size, written_size};
 use super::walk::{Paths, SERVER_NAME};
 use super::{files, rate};
-use crate::admission::{MediaLimits, RateLimit, RemoteFetchPolicy};
+use crate::admission::{InvalidMediaLimits, MediaLimits, RateLimit, RemoteFetchPolicy};
 use crate::limits::{
     MEDIA_CACHE_BYTES, MEDIA_CACHE_LEAST_BYTES, MEDIA_CACHE_LEAST_FILES, MEDIA_CACHE_TTL, MEDIA_MAX_FILE_BYTES,
 };
@@ -118,7 +118,7 @@ fn sizes(section: &mut Section<'_>, mistakes: &mut Mistakes<'_>) -> (u64, u64) {
     (value(max_file, MEDIA_MAX_FILE_BYTES), value(cache_size, MEDIA_CACHE_BYTES))
 }
 
-/// The caps. Each that contradicts another is told.
+/// The caps. Each that contradicts another is told, whatever else is wrong.
 fn limits(section: &mut Section<'_>, mistakes: &mut Mistakes<'_>) -> MediaLimits {
     let usual = MediaLimits::default();
     let mut read = |key, default| Figure::read(section, key, default, cap, mistakes);
@@ -126,25 +126,33 @@ fn limits(section: &mut Section<'_>, mistakes: &mut Mistakes<'_>) -> MediaLimits
     let per_client = read("max_per_client", usual.max_per_client());
     let running = read("max_running", usual.max_running());
     let per_origin = read("max_running_per_origin", usual.max_running_per_origin());
+    // A pair at a time. What is no number contradicts nothing, and keeps no other pair from being judged.
+    note_order(section, per_client.as_ref(), in_flight.as_ref(), InvalidMediaLimits::PerClient, mistakes);
+    note_order(section, running.as_ref(), in_flight.as_ref(), InvalidMediaLimits::Running, mistakes);
+    note_order(section, per_origin.as_ref(), running.as_ref(), InvalidMediaLimits::PerOrigin, mistakes);
     let (Some(in_flight), Some(per_client), Some(running), Some(per_origin)) =
         (in_flight, per_client, running, per_origin)
     else {
         return usual;
     };
-    let (all, of_client, run, of_origin) = (in_flight.value, per_client.value, running.value, per_origin.value);
-    // A pair at a time, so that every mistake is told.
-    for (small, large, judged) in [
-        (&per_client, &in_flight, MediaLimits::new(all, of_client, 1, 1)),
-        (&running, &in_flight, MediaLimits::new(all, 1, run, 1)),
-        (&per_origin, &running, MediaLimits::new(MediaLimits::MOST, 1, run, of_origin)),
-    ] {
-        if let Err(error) = judged {
-            let write = |cap: usize| cap.to_string();
-            let problem = format!("{error}: {}, {}", small.told(write), large.told(write));
-            note_pair(section, small, large, problem, mistakes);
-        }
+    MediaLimits::new(in_flight.value, per_client.value, running.value, per_origin.value).unwrap_or(usual)
+}
+
+/// Notes that `small` is over `large`.
+fn note_order(
+    section: &mut Section<'_>,
+    small: Option<&Figure<usize>>,
+    large: Option<&Figure<usize>>,
+    error: InvalidMediaLimits,
+    mistakes: &mut Mistakes<'_>,
+) {
+    if let (Some(small), Some(large)) = (small, large)
+        && small.value > large.value
+    {
+        let write = |cap: usize| cap.to_string();
+        let problem = format!("{error}: {}, {}", small.told(write), large.told(write));
+        note_pair(section, small, large, problem, mistakes);
     }
-    MediaLimits::new(all, of_client, run, of_origin).unwrap_or(usual)
 }
 
 /// A number, and whether the operator wrote it.

@@ -5,7 +5,7 @@ use http::HeaderName;
 use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE, LOCATION};
 use memchr::memchr;
 
-use super::MalformedMultipart;
+use super::{MalformedMultipart, disposition_text, header_text};
 use crate::limits::{MAX_PART_HEADER_BYTES, MAX_PART_HEADER_LINES};
 
 /// What the headers of the file's part say.
@@ -13,7 +13,7 @@ use crate::limits::{MAX_PART_HEADER_BYTES, MAX_PART_HEADER_LINES};
 pub(crate) struct PartHead {
     /// As it was sent; `None` if it is missing, empty, said twice, or no text.
     pub(crate) content_type: Option<String>,
-    /// The same.
+    /// The same, with ISO-8859-1 read as such.
     pub(crate) content_disposition: Option<String>,
     /// Where the file is, if it is not in this part. What comes after these headers is to be ignored then.
     pub(crate) location: Option<String>,
@@ -87,9 +87,10 @@ impl PartHead {
         let location = match location {
             Said::Never => None,
             // It is where the file is: nothing else may be taken in its place.
-            once_or_twice => Some(text(once_or_twice).ok_or(MalformedMultipart)?),
+            once_or_twice => Some(once_or_twice.read(header_text).ok_or(MalformedMultipart)?),
         };
-        Ok(Self { content_type: text(content_type), content_disposition: text(disposition), location })
+        let (content_type, content_disposition) = (content_type.read(header_text), disposition.read(disposition_text));
+        Ok(Self { content_type, content_disposition, location })
     }
 }
 
@@ -110,7 +111,9 @@ fn unfolded(block: &[u8]) -> Result<Vec<Vec<u8>>, MalformedMultipart> {
     Ok(lines)
 }
 
-fn text(said: Said) -> Option<String> {
-    let Said::Once(bytes) = said else { return None };
-    super::header_text(&bytes)
+impl Said {
+    fn read(self, text: fn(&[u8]) -> Option<String>) -> Option<String> {
+        let Self::Once(bytes) = self else { return None };
+        text(&bytes)
+    }
 }

@@ -188,6 +188,9 @@ fn x14_headers_of_the_file_are_kept_as_sent_or_not_at_all() {
             "Content-Disposition: inline; filename=\"\u{e9}.png\"".as_bytes(),
             head("", "inline; filename=\"\u{e9}.png\""),
         ),
+        (b"Content-Disposition: inline; filename=\"\xe9.png\"", head("", "inline; filename=\"\u{e9}.png\"")),
+        // A control in ISO-8859-1.
+        (b"Content-Disposition: inline; filename=\"\xff\x80.png\"", head("", "")),
         (b"content-disposition: attachment;\r\n\tfilename=a", head("", "attachment; filename=a")),
     ] {
         let read = with(headers);

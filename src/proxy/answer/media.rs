@@ -111,7 +111,8 @@ pub(crate) fn media_refused(refusal: Refusal) -> Response<ResponseBody> {
             "Too many files of other servers were asked for from this address, wait a while",
             retry_after,
         ),
-        Refusal::OwnServer => not_found(),
-        Refusal::RemoteFetchOff | Refusal::Forbidden | Refusal::Hidden => refusal.into_response(),
+        // Word for word as a file that is not there: otherwise the text would tell what is hidden.
+        Refusal::OwnServer | Refusal::RemoteFetchOff | Refusal::Hidden => not_found(),
+        Refusal::Forbidden => refusal.into_response(),
     }
 }

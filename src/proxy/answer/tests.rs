@@ -110,9 +110,11 @@ mod of_lookups {
         for (kind, other) in [(LookupKind::RoomList, LookupKind::Alias), (LookupKind::Alias, LookupKind::RoomList)] {
             let failed = lookup(kind, Err(LookupFailure::Failed));
             let timed_out = lookup(kind, Err(LookupFailure::TimedOut));
-            assert_eq!((failed.status().as_u16(), timed_out.status().as_u16()), (502, 504));
-            let (failed, timed_out) = (content(failed), content(timed_out));
-            assert_eq!(failed, timed_out);
+            let overloaded = lookup(kind, Err(LookupFailure::Overloaded));
+            let statuses = [&failed, &timed_out, &overloaded].map(|answer| answer.status().as_u16());
+            assert_eq!(statuses, [502, 504, 502]);
+            let [failed, timed_out, overloaded] = [failed, timed_out, overloaded].map(content);
+            assert_eq!((&failed, &failed), (&timed_out, &overloaded));
             assert_eq!(failed["errcode"], "M_UNKNOWN");
             assert_ne!(failed["error"], content(lookup(other, Err(LookupFailure::Failed)))["error"]);
         }
@@ -128,6 +130,9 @@ mod of_lookups {
                 200 => assert_eq!((list, alias), (Ok(()), Ok(true))),
                 403 => assert_eq!((list, alias), (Err(LookupFailure::Forbidden), Err(LookupFailure::Failed))),
                 404 => assert_eq!((list, alias), (Err(LookupFailure::Failed), Ok(false))),
+                429 | 500..=599 => {
+                    assert_eq!((list, alias), (Err(LookupFailure::Overloaded), Err(LookupFailure::Overloaded)));
+                }
                 _ => assert_eq!((list, alias), (Err(LookupFailure::Failed), Err(LookupFailure::Failed))),
             }
         }

@@ -62,6 +62,7 @@ impl<'a> WatchedCall<'a> {
             Ok(_) => return self.watch.ended(Ended::Answered, None),
             Err(LookupFailure::Forbidden) => (Ended::Answered, Some("forbidden")),
             Err(LookupFailure::TimedOut) => (Ended::TimedOut, None),
+            Err(LookupFailure::Overloaded) => (Ended::Failed, Some("overloaded")),
             Err(LookupFailure::Failed) => (Ended::Failed, None),
         };
         let (phase, reason) = match self.last {

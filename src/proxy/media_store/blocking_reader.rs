@@ -1,17 +1,14 @@
 //! [`BlockingFileReader`]: a [`FileReader`](super::FileReader) for a thread that may wait.
 
 use std::fmt;
-use std::future::Future;
 use std::io;
-use std::task::{Context, Poll, Wake, Waker};
-use std::thread::{self, Thread};
 
 use bytes::Buf as _;
 
 use super::place::{Piece, Place};
 use super::progress::Next;
 use crate::proxy::response_body::BodyCut;
-use crate::sync::Arc;
+use crate::proxy::wait_here::wait_here;
 
 /// Reads a file, behind its writer if it is not whole yet, on a thread that may wait.
 pub(crate) struct BlockingFileReader {
@@ -54,26 +51,5 @@ impl io::Read for BlockingFileReader {
 impl fmt::Debug for BlockingFileReader {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.debug_struct("BlockingFileReader").field("at", &self.place.at()).finish_non_exhaustive()
-    }
-}
-
-/// Waits for `future` on this thread, whichever runtime it may belong to: none is asked to drive it.
-fn wait_here<T>(future: impl Future<Output = T>) -> T {
-    struct Unpark(Thread);
-
-    impl Wake for Unpark {
-        fn wake(self: Arc<Self>) {
-            self.0.unpark();
-        }
-    }
-
-    let waker = Waker::from(Arc::new(Unpark(thread::current())));
-    let mut context = Context::from_waker(&waker);
-    let mut future = std::pin::pin!(future);
-    loop {
-        if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
-            return output;
-        }
-        thread::park();
     }
 }

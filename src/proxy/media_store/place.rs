@@ -117,17 +117,20 @@ impl Place {
 }
 
 impl Unread {
-    /// All of it, if it is in memory anyway. *Blocking:* no.
-    pub(super) fn in_memory(&self) -> Option<Bytes> {
-        let mut bytes = vec![0; self.length];
-        read_in_memory(&self.file, &mut bytes, self.at).then(|| bytes.into())
+    /// Room for it.
+    pub(super) fn room(&self) -> Vec<u8> {
+        vec![0; self.length]
     }
 
-    /// Reads it. *Blocking:* yes.
-    pub(super) fn read(&self) -> io::Result<Bytes> {
-        let mut bytes = vec![0; self.length];
-        self.read_into(&mut bytes)?;
-        Ok(bytes.into())
+    /// Reads it into its `room` if it is in memory anyway. *Blocking:* no.
+    pub(super) fn read_in_memory(&self, room: &mut [u8]) -> bool {
+        read_in_memory(&self.file, room, self.at)
+    }
+
+    /// Reads it into its `room`. *Blocking:* yes.
+    pub(super) fn read(&self, mut room: Vec<u8>) -> io::Result<Bytes> {
+        self.read_into(&mut room)?;
+        Ok(room.into())
     }
 
     /// Reads it into the beginning of `buffer`. *Blocking:* yes.

@@ -77,14 +77,15 @@ impl FileReader {
                         Piece::Here(bytes) => return Poll::Ready(Some(self.arrived(Ok(bytes)))),
                         Piece::OnDisk(piece) => piece,
                     };
-                    if let Some(bytes) = piece.in_memory() {
-                        return Poll::Ready(Some(self.arrived(Ok(bytes))));
+                    let mut room = piece.room();
+                    if piece.read_in_memory(&mut room) {
+                        return Poll::Ready(Some(self.arrived(Ok(room.into()))));
                     }
                     let Ok(runtime) = Handle::try_current() else {
                         // No runtime, so no thread for such work but this one.
-                        return Poll::Ready(Some(self.arrived(piece.read())));
+                        return Poll::Ready(Some(self.arrived(piece.read(room))));
                     };
-                    Step::Reading(runtime.spawn_blocking(move || piece.read()))
+                    Step::Reading(runtime.spawn_blocking(move || piece.read(room)))
                 }
                 Next::Wait => Step::Waiting(Box::pin(self.place.wait())),
                 Next::End => Step::Done,

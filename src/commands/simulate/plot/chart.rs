@@ -128,16 +128,17 @@ fn breaker(gate: &Gate, time: Scale) -> Group {
     };
     let let_through = format!("Its breaker, and the {} calls it let through", super::thousands(gate.admissions.len()));
     let mut panel = heading(top - 8.0, &let_through)
-        .add(key(RIGHT - 340.0, top - 25.0, CLOSED, 12.0, "closed"))
-        .add(key(RIGHT - 254.0, top - 25.0, OPEN, 12.0, "open: nothing goes out"))
+        .add(key(RIGHT - 446.0, top - 25.0, CLOSED, 12.0, "closed"))
+        .add(key(RIGHT - 360.0, top - 25.0, OPEN, 12.0, "open: nothing goes out"))
+        .add(key(RIGHT - 164.0, top - 25.0, WITH, 12.0, "probing"))
         .add(
             Circle::new()
-                .set("cx", rounded(RIGHT - 58.0))
+                .set("cx", rounded(RIGHT - 54.0))
                 .set("cy", rounded(top - 19.0))
                 .set("r", DOT)
                 .set("fill", WITH),
         )
-        .add(label(RIGHT - 48.0, top - 14.0, "a call", "start").set("fill", FAINT_INK))
+        .add(label(RIGHT - 44.0, top - 14.0, "a call", "start").set("fill", FAINT_INK))
         .add(bar(LEFT, RIGHT, CLOSED));
     for span in &gate.breaker {
         let (from, to) = (time.time(span.from), time.time(span.to));
@@ -187,9 +188,13 @@ fn time_axis(length: Duration, time: Scale) -> Group {
     axis.add(label(f64::midpoint(LEFT, RIGHT), bottom + 50.0, "time since the beginning (hours:minutes)", "middle"))
 }
 
+/// A line through the panels, and not through the legends between them.
 fn mark(at: f64, what: &str) -> Group {
-    let dashed = straight((at, AT_WORK.0 - 4.0), (at, BREAKER.1), INK).set("stroke-dasharray", "6 4");
-    Group::new().add(dashed).add(label(at + 8.0, AT_WORK.0 + 12.0, what, "start"))
+    let mut line = Group::new();
+    for (top, bottom) in [AT_WORK, SLOTS, BREAKER] {
+        line = line.add(straight((at, top), (at, bottom), INK).set("stroke-dasharray", "6 4"));
+    }
+    line.add(label(at + 8.0, AT_WORK.0 + 12.0, what, "start"))
 }
 
 fn counts(top: f64, bottom: f64, marks: &[usize]) -> Scale {

@@ -99,13 +99,16 @@ impl Gate {
 pub(super) fn of_incident(incident: &Incident) -> Picture {
     let run = |run: &Recording, label: &str| {
         let Figures { calls, abandoned, in_flight_mean, in_flight_peak, .. } = Figures::of(run);
+        let given_up = match abandoned {
+            all if all == calls => "all taken to time out".to_owned(),
+            some => format!("{} given up", thousands(some)),
+        };
         Run {
             at_work: run.at_work(),
             label: label.to_owned(),
             detail: format!(
-                "{} pages asked for, {} given up; mean {in_flight_mean:.1}, peak {in_flight_peak}",
+                "{} pages asked for, {given_up}; mean {in_flight_mean:.1}, peak {in_flight_peak}",
                 thousands(calls),
-                thousands(abandoned)
             ),
         }
     };

@@ -42,6 +42,26 @@ fn numbers_of_media_that_contradict_each_other_are_told_with_both() {
                  files of the largest size, one that is read and one that comes",
             ],
         ),
+        // Each pair is judged, whatever is wrong with the other caps.
+        (
+            "media.max_in_flight = 0\nmedia.max_running = 8",
+            vec![
+                "3: media.max_in_flight: 0 lets nothing through; \
+                 remote_fetch_enabled = false switches remote media off",
+                "4: media.max_running: max_running_per_origin is over max_running: max_running_per_origin is 16 (the \
+                 default), max_running is 8",
+            ],
+        ),
+        (
+            "media.max_in_flight = 32\nmedia.max_per_client = \"all\"\nmedia.max_running_per_origin = 65",
+            vec![
+                "3: media.max_in_flight: max_running is over max_in_flight: max_running is 64 (the default), \
+                 max_in_flight is 32",
+                "4: media.max_per_client: expected a whole number from 1 to 4096 without quotes, found the text \"all\"",
+                "5: media.max_running_per_origin: max_running_per_origin is over max_running: max_running_per_origin is \
+                 65, max_running is 64 (the default)",
+            ],
+        ),
         // What is no number at all contradicts nothing besides.
         (
             "media.max_in_flight = 0\nmedia.max_per_client = 300",
@@ -91,6 +111,9 @@ fn the_directory_for_files_is_looked_at_where_it_will_be_used_and_never_made() {
     assert!(told.len() == 1 && told[0].starts_with(&not_a_folder), "{told:?}");
     let told = checked("remote_fetch_enabled = true\ncache_dir = \"key/a\"").unwrap_err();
     assert!(told.len() == 1 && told[0].starts_with("p.toml:5: media.cache_dir: "), "{told:?}");
+    // Among the others.
+    let told = checked("remote_fetch_enabled = true\ncache_dir = \"key\"\nmax_running = 8\nmax_file = 1").unwrap_err();
+    assert_eq!(told.len(), 3, "{told:?}");
     assert!(checked("remote_fetch_enabled = false\ncache_dir = \"key\"").is_ok(), "it will not be used");
     std::fs::write(place.path().join("media-cache"), "").unwrap();
     let told = checked("remote_fetch_enabled = true").unwrap_err();

@@ -43,10 +43,10 @@ async fn l01_the_cap_holds_for_the_files_own_bytes_to_the_byte_on_every_road() {
 async fn br32_a_file_announced_too_large_is_refused_unread() {
     let slack = u64::try_from(MEDIA_ENVELOPE_SLACK_BYTES).unwrap();
     for (over, is_read) in [(0, true), (1, false)] {
-        let bare = Page::answer(200, "").with("content-length", &(MOST + over).to_string());
+        let bare = Page::answer(200, "").with("content-length", (MOST + over).to_string());
         let bare = bare.in_pieces(vec![Bytes::from(vec![b'x'; 1000])], Duration::ZERO);
         let envelope = enveloped(&[BEFORE.as_bytes(), b"f\r\n--b--"], Duration::ZERO);
-        let envelope = envelope.with("content-length", &(MOST + slack + over).to_string());
+        let envelope = envelope.with("content-length", (MOST + slack + over).to_string());
         for (world, of_the_way) in on_every_road(&bare, envelope).into_iter().zip([0, 200, 200]) {
             let came = fetch(&world, &download()).await;
             if is_read {

@@ -22,6 +22,15 @@ async fn x08_the_signed_request_gets_the_file_out_of_its_envelope() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_name_in_iso_8859_1_is_read_on_the_older_road_too() {
+    let world = world_with(SIGNED, unrecognized());
+    let page = Page::answer(200, "PNG").with("content-type", "image/png");
+    world.page(LEGACY, page.with("content-disposition", b"inline; filename=\"caf\xe9.png\""));
+    let came = fetch(&world, &download()).await.unwrap();
+    assert_eq!(came.content_disposition.as_deref(), Some("inline; filename=\"caf\u{e9}.png\""));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_thumbnail_is_asked_for_by_its_size_on_both_roads() {
     let parameters = "width=96&height=96&method=crop&animated=false&timeout_ms=20000";
     let signed = format!("https://alpha.example:8448/_matrix/federation/v1/media/thumbnail/abc?{parameters}");

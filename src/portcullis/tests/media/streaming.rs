@@ -101,8 +101,10 @@ async fn a_file_that_breaks_off_is_cut_for_everybody_who_reads_it_and_never_stor
         (Piece::Break(MediaCallError::Malformed), None, 502),
         (Piece::Stall, None, 504),
         (Piece::Panic, None, 502),
-        (Piece::After(Duration::ZERO, b"more than was announced"), Some(4), 502),
-        (Piece::After(Duration::ZERO, b"less than was announced"), Some(100), 502),
+        // As a body ends that is longer or shorter than announced.
+        (Piece::Break(MediaCallError::Malformed), Some(100), 502),
+        (Piece::Break(MediaCallError::TooLarge), None, 502),
+        // The store's own bound.
         (Piece::Zeros(256 * 1024), None, 502),
     ] {
         let calls = AtomicUsize::new(0);
@@ -126,10 +128,12 @@ async fn a_file_that_breaks_off_is_cut_for_everybody_who_reads_it_and_never_stor
 #[tokio::test(start_paused = true)]
 async fn br32_a_file_that_is_too_large_is_asked_for_once_in_half_a_minute() {
     for (does, first) in [
-        (Does::Drip(vec![Piece::Zeros(1)], Some(100 * 1024 * 1024)), Ok(502)),
-        (Does::Drip(vec![Piece::Zeros(256 * 1024), Piece::After(Duration::from_secs(1), b"x")], None), Err(BodyCut)),
+        (Does::SayAfter(Duration::ZERO, MediaCallError::TooLarge), Ok(502)),
+        (Does::Drip(vec![Piece::Zeros(256 * 1024), Piece::Break(MediaCallError::TooLarge)], None), Err(BodyCut)),
         // Found out before anybody was told that it comes.
-        (Does::Drip(vec![Piece::Zeros(256 * 1024 + 1)], None), Ok(502)),
+        (Does::Drip(vec![Piece::Break(MediaCallError::TooLarge)], None), Ok(502)),
+        // The store's own bound.
+        (Does::Drip(vec![Piece::Zeros(256 * 1024), Piece::After(Duration::from_secs(1), b"x")], None), Err(BodyCut)),
     ] {
         let rig = Rig::new(FakeOrigin::new(move |_| does.clone()));
         let portcullis = rig.portcullis();

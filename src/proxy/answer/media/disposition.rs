@@ -21,7 +21,7 @@ pub(super) fn content_disposition(
     };
     let name = match &route.file_name {
         Some(name) => FileName::of(name),
-        None => content_disposition.and_then(|header| FileName::in_disposition(header.as_bytes())),
+        None => content_disposition.and_then(FileName::in_disposition),
     };
     let kind = if in_place { "inline" } else { "attachment" };
     let parameters = name.map(|name| name.parameters()).unwrap_or_default();

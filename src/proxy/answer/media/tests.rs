@@ -160,14 +160,26 @@ fn br52_br54_every_failure_has_its_answer_and_no_word_of_another_server() {
     }
 }
 
+/// All of an answer that a client sees.
+fn seen(answer: Response<ResponseBody>) -> (u16, HeaderMap, Bytes) {
+    let (head, body) = answer.into_parts();
+    (head.status.as_u16(), head.headers, body.into_bytes())
+}
+
 fn text(answer: Response<ResponseBody>) -> Value {
     serde_json::from_slice::<Value>(&answer.into_body().into_bytes()).unwrap()["error"].clone()
 }
 
 #[test]
-fn a_silent_server_and_a_refused_address_have_one_text_and_so_have_missing_and_switched_off() {
+fn a_silent_server_and_a_refused_address_have_one_text() {
     assert_eq!(text(failed()), text(timed_out()));
-    assert_eq!(text(not_found()), text(media_refused(Refusal::RemoteFetchOff)));
+}
+
+#[test]
+fn what_is_missing_switched_off_or_hidden_is_one_answer() {
+    for hidden in [Refusal::OwnServer, Refusal::RemoteFetchOff, Refusal::Hidden] {
+        assert_eq!(seen(media_refused(hidden)), seen(not_found()), "{hidden}");
+    }
 }
 
 #[test]

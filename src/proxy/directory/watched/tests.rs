@@ -85,7 +85,9 @@ async fn a_failed_lookup_is_one_line_that_says_which_server_which_step_and_why()
 async fn what_the_peer_said_is_told_by_its_status_and_never_by_its_bytes() {
     for (status, body, reason, counts) in [
         (200, "hush", Some("answer-malformed"), (0, 0, 1)),
-        (500, "hush", Some("unexpected-status"), (0, 0, 1)),
+        (418, "hush", Some("unexpected-status"), (0, 0, 1)),
+        (429, "hush", Some("overloaded"), (0, 0, 1)),
+        (500, "hush", Some("overloaded"), (0, 0, 1)),
         (403, "hush", Some("forbidden"), (1, 0, 0)),
         (200, r#"{"chunk":[]}"#, None, (1, 0, 0)),
     ] {
