@@ -96,8 +96,8 @@
 //!
 //! # What this crate does not do
 //!
-//! It bounds concurrency, not rate: a limit of lookups per minute is the homeserver's. It does not know who a client is
-//! beyond an address, so a botnet can fill the caps; it cannot take more than the caps. It makes no thumbnails.
+//! It bounds concurrency; a rate per client only where one is set ([`Admission::with_client_rate`]). It does not know who a
+//! client is beyond an address, so a botnet can fill the caps; it cannot take more than the caps. It makes no thumbnails.
 //! A panic inside a call gives its slot back only where panics unwind (`panic = "unwind"`).
 #![cfg_attr(docsrs, feature(doc_cfg))]
 // An example that imports what it does not use misleads whoever copies it.
@@ -134,9 +134,9 @@ mod sync;
 pub use admission::{
     Admission, Admitted, AllowRemote, ClientKey, ClientOutboundProxyPolicy, DestinationRules, DestinationVerdict, Full,
     InFlightBudget, InvalidMediaId, InvalidMediaLimits, InvalidRoomAlias, InvalidRoute, Ipv6ClientPrefix,
-    MediaGeneration, MediaId, MediaLimits, MediaPass, MediaRoute, MediaVariant, OutboundRoute, Refusal, RefusedCounts,
-    RemoteFetchAllowed, RemoteFetchPolicy, RemoteFile, RemoteTimeout, RoomAlias, RouteClass, Slot, Thumbnail,
-    ThumbnailMethod, ThumbnailSize, TrustedProxies,
+    MediaGeneration, MediaId, MediaLimits, MediaPass, MediaRoute, MediaVariant, OutboundRoute, RateLimit, Refusal,
+    RefusedCounts, RemoteFetchAllowed, RemoteFetchPolicy, RemoteFile, RemoteTimeout, RoomAlias, RouteClass, Slot,
+    Thumbnail, ThumbnailMethod, ThumbnailSize, TrustedProxies,
 };
 pub use deadline::{Expired, OutboundDeadline};
 pub use outcome::{Outcome, Overload, TransportKind};

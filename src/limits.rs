@@ -7,7 +7,7 @@
 //! Numbers that bound threads are constants on purpose: a configuration key would let an operator raise them back over
 //! the pool size, which is the fault they exist to prevent.
 
-use std::num::NonZeroU32;
+use std::num::{NonZeroU32, NonZeroUsize};
 use std::time::Duration;
 
 /// How many calls one client key may have in flight on the request pool. *Source: in-flight-budget record.*
@@ -25,6 +25,50 @@ pub const WORKER_MARGIN: Duration = Duration::from_secs(2);
 
 /// What a refused client is told to wait: `retry_after_ms` 1000, `Retry-After: 1`. *Source: in-flight-budget record.*
 pub const RETRY_HINT: Duration = Duration::from_secs(1);
+
+/// Lookups a minute that one client may cause, unless configured. A person who searches a directory, turns pages and follows
+/// links makes some twenty; with a server that answers at once, one slot alone would let thousands out. Behind one shared
+/// address a whole office has these, and one in flight. *Source: ours.*
+pub const LOOKUPS_PER_MINUTE: u32 = 60;
+
+/// Lookups of one client at once after a pause, unless configured: one for each stop while somebody types into a search box
+/// and turns the first pages. *Source: ours.*
+pub const LOOKUP_BURST: u32 = 20;
+
+/// Media fetches a minute that one client may cause, unless configured. A page of a chat room has 60 images and a browser
+/// does not ask again for one that was refused: ten such pages a minute, none of them known here yet. *Source: ours.*
+pub const MEDIA_FETCHES_PER_MINUTE: u32 = 600;
+
+/// Media fetches of one client at once after a pause, unless configured: five pages scrolled through in one go. *Source:
+/// ours.*
+pub const MEDIA_FETCH_BURST: u32 = 300;
+
+/// What may be configured of the four above. The most is a thousand a second: as good as no limit. *Source: ours.*
+pub const RATE_LIMIT_RANGE: std::ops::RangeInclusive<u32> = 1..=60_000;
+
+/// Most clients whose rate is remembered, for each class of call: those that spent of theirs and have not got it back. As
+/// long as there are fewer, each has a whole bucket. Worst case: 2 MB. *Source: ours; at the default rate it takes more than
+/// ten thousand lookups a second to fill it.*
+pub const RATE_LIMIT_CLIENTS: NonZeroUsize = match NonZeroUsize::new(16_384) {
+    Some(most) => most,
+    None => NonZeroUsize::MIN,
+};
+
+/// Refusals of one client within [`STEADY_REFUSALS_WITHIN`] that the operator hears of: one every other second is no person.
+/// *Source: ours.*
+pub const STEADY_REFUSALS: u32 = 30;
+
+/// Within how long. *Source: ours.*
+pub const STEADY_REFUSALS_WITHIN: Duration = Duration::from_secs(60);
+
+/// Most clients whose refusals are counted at once for that. *Source: ours; the steady one is soon among the first.*
+pub const WATCHED_CLIENTS: usize = 64;
+
+/// How seldom the operator hears of it at least. *Source: ours.*
+pub const WATCH_LINE_INTERVAL: Duration = Duration::from_secs(3600);
+
+/// Most unlisted peers that the operator is told of by name: a proxy or two, and no stranger can fill a log. *Source: ours.*
+pub const WATCH_LINES_AT_MOST: usize = 4;
 
 /// Request pool sizes the reference homeserver accepts. A pool of one could not keep half of itself free. *Source:
 /// design, decision 20.*

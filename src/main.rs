@@ -61,9 +61,13 @@ Others, with their defaults:
   media.max_per_client = 64
   media.max_running = 64
   media.max_running_per_origin = 16
+  media.fetches_per_minute = 600
+  media.fetch_burst = 300
   [federation]
   # remote_timeout = \"5 s\"
   require_token_for_remote = false
+  lookups_per_minute = 60
+  lookup_burst = 20
   # extra_ca_file = \"ca.pem\"
   nameservers = []
   deny_networks = []

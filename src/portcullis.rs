@@ -6,7 +6,7 @@
 //!
 //! ```text
 //!  names (400) ─► POST: token (401) ─► parameters (400) ─► own server, own alias: answer here
-//!    ─► token rule for anonymous GETs (401) ─► remembered answer ─► slot and deadline (429)  │ begin
+//!    ─► token rule for anonymous GETs (401) ─► remembered answer ─► rate, slot, deadline (429)  │ begin
 //!  ──────────────────────────────────────────────────────────────────────────────────────────┼───────
 //!    ─► the other server is asked, or an equal question in flight waited for                 │ finish
 //! ```

@@ -10,6 +10,7 @@ use tokio::time::Instant;
 
 use super::budget::{Full, InFlightBudget, Slot};
 use super::client_key::ClientKey;
+use super::client_rate::{ClientRate, RateLimit};
 use super::media_pass::MediaPass;
 use super::policy::{ClientOutboundProxyPolicy, RemoteTimeout, RouteClass};
 use super::refusal::Refusal;
@@ -38,6 +39,7 @@ pub struct Admission {
     remote_timeout: Option<RemoteTimeout>,
     rules: Option<Arc<dyn DestinationRules>>,
     budget: InFlightBudget<ClientKey>,
+    rates: Rates,
     refused: Arc<RefusedCounters>,
 }
 
@@ -91,6 +93,15 @@ pub struct RefusedCounts {
     pub global: u64,
     /// The client had its share in flight.
     pub client: u64,
+    /// The client had caused as many calls lately as it may.
+    pub rate: u64,
+}
+
+/// How often one client may cause a call, by class; `None`: as often as it likes.
+#[derive(Clone, Default)]
+struct Rates {
+    directory: Option<Arc<ClientRate>>,
+    media: Option<Arc<ClientRate>>,
 }
 
 /// The counters behind [`RefusedCounts`].
@@ -98,6 +109,7 @@ pub struct RefusedCounts {
 pub(super) struct RefusedCounters {
     global: AtomicU64,
     client: AtomicU64,
+    rate: AtomicU64,
 }
 
 impl Admission {
@@ -105,7 +117,8 @@ impl Admission {
     #[must_use]
     pub fn new(own_name: ServerName, policy: ClientOutboundProxyPolicy) -> Self {
         let budget = InFlightBudget::new(policy.global_cap(), policy.per_client_cap());
-        Self { own_name, policy, remote_timeout: None, rules: None, budget, refused: Arc::default() }
+        let (rates, refused) = (Rates::default(), Arc::default());
+        Self { own_name, policy, remote_timeout: None, rules: None, budget, rates, refused }
     }
 
     /// Shortens every deadline to the operator's timeout where that is shorter.
@@ -122,14 +135,37 @@ impl Admission {
         self
     }
 
+    /// Bounds how often one client may cause a call of this class, whatever became of the calls before. Nobody is bounded
+    /// unless set: a homeserver may have a limit of its own, and the caps hold without one.
+    ///
+    /// ```
+    /// use portcullis::{Admission, ClientKey, ClientOutboundProxyPolicy, OutboundRoute, RateLimit, Refusal, RouteClass};
+    ///
+    /// let admission = Admission::new("us.example".parse().unwrap(), ClientOutboundProxyPolicy::for_pool(8))
+    ///     .with_client_rate(RouteClass::Directory, RateLimit::new(60, 1).unwrap());
+    /// let route = OutboundRoute::PublicRooms { server: "them.example".parse().unwrap() };
+    /// drop(admission.admit(&ClientKey::shared(), route.clone()).unwrap()); // its slot is free again
+    /// assert!(matches!(admission.admit(&ClientKey::shared(), route), Err(Refusal::Rate { .. })));
+    /// ```
+    #[must_use]
+    pub fn with_client_rate(mut self, class: RouteClass, limit: RateLimit) -> Self {
+        let rate = Some(Arc::new(ClientRate::new(limit)));
+        match class {
+            RouteClass::Directory => self.rates.directory = rate,
+            RouteClass::Media => self.rates.media = rate,
+        }
+        self
+    }
+
     /// Lets one call of `client` go out, or says why not.
     ///
-    /// The order is: own name, destination rules, slot, deadline; the clock starts here. Refusals are counted, never
+    /// The order is: own name, destination rules, rate, slot, deadline; the clock starts here. Refusals are counted, never
     /// written anywhere durable.
     ///
     /// *Errors:* [`Refusal`]; nothing is held then. *Panics:* never. *Blocking:* no I/O, no waiting.
     pub fn admit(&self, client: &ClientKey, route: OutboundRoute) -> Result<Admitted, Refusal> {
         self.check_destination(route.destination())?;
+        self.check_rate(client, route.class())?;
         let slot = self.budget.try_acquire(client).map_err(|full| self.count_refusal(full))?;
         let allowed = self.allowed_time(route.class());
         Ok(Admitted { route, deadline: OutboundDeadline::after(allowed, Instant::now()), slot })
@@ -151,6 +187,7 @@ impl Admission {
     /// ```
     pub fn admit_media(&self, client: ClientKey, allowed: RemoteFetchAllowed) -> Result<MediaPass, Refusal> {
         self.check_destination(allowed.destination())?;
+        self.check_rate(&client, RouteClass::Media)?;
         let slot = self.budget.try_acquire(&client).map_err(|full| self.count_refusal(full))?;
         let deadline = OutboundDeadline::after(self.allowed_time(RouteClass::Media), Instant::now());
         Ok(MediaPass::inline(allowed, client, deadline, slot))
@@ -165,6 +202,17 @@ impl Admission {
             DestinationVerdict::Forbidden => Err(Refusal::Forbidden),
             DestinationVerdict::Hidden => Err(Refusal::Hidden),
         }
+    }
+
+    fn check_rate(&self, client: &ClientKey, class: RouteClass) -> Result<(), Refusal> {
+        let Some(rate) = self.rates.of(class) else { return Ok(()) };
+        rate.take(client, Instant::now()).map_err(|wait| self.refused.count_rate(wait))
+    }
+
+    /// How often one client may cause a call of this class, for the doors beside this one.
+    #[cfg(feature = "outbound")]
+    pub(super) fn client_rate(&self, class: RouteClass) -> Option<Arc<ClientRate>> {
+        self.rates.of(class).cloned()
     }
 
     /// What a call of this class has in all, the operator's timeout considered.
@@ -201,6 +249,15 @@ impl Admission {
     }
 }
 
+impl Rates {
+    fn of(&self, class: RouteClass) -> Option<&Arc<ClientRate>> {
+        match class {
+            RouteClass::Directory => self.directory.as_ref(),
+            RouteClass::Media => self.media.as_ref(),
+        }
+    }
+}
+
 impl RefusedCounters {
     /// Counts a refusal and says what to tell the client.
     pub(super) fn count(&self, full: Full, retry_after: Duration) -> Refusal {
@@ -216,8 +273,16 @@ impl RefusedCounters {
         }
     }
 
+    /// Counts a client that comes too often, and is to come again after `retry_after`.
+    pub(super) fn count_rate(&self, retry_after: Duration) -> Refusal {
+        self.rate.fetch_add(1, Ordering::Relaxed);
+        Refusal::Rate { retry_after }
+    }
+
     pub(super) fn counts(&self) -> RefusedCounts {
-        RefusedCounts { global: self.global.load(Ordering::Relaxed), client: self.client.load(Ordering::Relaxed) }
+        let [global, client, rate] =
+            [&self.global, &self.client, &self.rate].map(|counter| counter.load(Ordering::Relaxed));
+        RefusedCounts { global, client, rate }
     }
 }
 
@@ -331,7 +396,7 @@ mod tests {
         assert!(matches!(admission.admit(&client(1), route("b.example")), Err(Refusal::ClientCap { .. })));
         let _two = admission.admit(&client(2), route("a.example")).unwrap();
         assert!(matches!(admission.admit(&client(3), route("a.example")), Err(Refusal::GlobalCap { .. })));
-        assert_eq!(admission.refused(), RefusedCounts { global: 1, client: 1 });
+        assert_eq!(admission.refused(), RefusedCounts { global: 1, client: 1, rate: 0 });
     }
 
     #[tokio::test(start_paused = true)]
@@ -353,6 +418,27 @@ mod tests {
         assert_eq!(refused("bad.example"), Refusal::Forbidden);
         assert_eq!(refused("unseen.example"), Refusal::Hidden);
         assert_eq!(admission.refused(), RefusedCounts::default());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_rate_comes_after_own_name_and_before_the_slot_and_says_when_to_come_again() {
+        let admission = admission().with_client_rate(RouteClass::Directory, RateLimit::new(30, 2).unwrap());
+        assert_eq!(admission.admit(&client(1), route("us.example")).unwrap_err(), Refusal::OwnServer);
+        let held = admission.admit(&client(1), route("a.example")).unwrap();
+        // The slot is taken: that call was asked for all the same.
+        assert!(matches!(admission.admit(&client(1), route("a.example")), Err(Refusal::GlobalCap { .. })));
+        let refused = admission.admit(&client(1), route("a.example")).unwrap_err();
+        assert_eq!(refused, Refusal::Rate { retry_after: Duration::from_secs(2) });
+        assert_eq!((refused.as_label(), refused.retry_after()), ("rate", Some(Duration::from_secs(2))));
+        assert_eq!(admission.refused(), RefusedCounts { global: 1, client: 0, rate: 1 });
+        drop(held);
+        tokio::time::advance(Duration::from_millis(1999)).await;
+        let refused = admission.admit(&client(1), route("a.example")).unwrap_err();
+        assert_eq!(refused, Refusal::Rate { retry_after: Duration::from_millis(1) });
+        tokio::time::advance(Duration::from_millis(1)).await;
+        assert!(admission.admit(&client(1), route("a.example")).is_ok());
+        // Another client is none of its business.
+        assert!(admission.admit(&client(2), route("a.example")).is_ok());
     }
 
     #[tokio::test(start_paused = true)]

@@ -66,6 +66,12 @@ impl ClientKey {
         })
     }
 
+    /// Whether these headers are of somebody who speaks for others, believed or not.
+    #[cfg(feature = "server")]
+    pub(crate) fn speaks_for_others(headers: &HeaderMap) -> bool {
+        headers.contains_key(FORWARDED_FOR)
+    }
+
     /// The one bucket of all callers without an address (a Unix socket, say). It is capped like any client.
     #[must_use]
     pub fn shared() -> Self {

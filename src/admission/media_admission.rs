@@ -1,15 +1,18 @@
 //! [`MediaAdmission`]: the door for media fetches that hold no thread of the request pool.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::admit::{RefusedCounters, RefusedCounts};
+use super::admit::{Admission, RefusedCounters, RefusedCounts};
 use super::budget::{Full, InFlightBudget};
 use super::client_key::ClientKey;
+use super::client_rate::ClientRate;
 use super::media_limits::MediaLimits;
 use super::media_pass::MediaPass;
+use super::policy::RouteClass;
 use super::refusal::Refusal;
 use super::remote_fetch::RemoteFetchAllowed;
 use crate::deadline::OutboundDeadline;
@@ -31,16 +34,18 @@ pub(crate) struct MediaAdmission {
     retry_hint: Duration,
     clients: InFlightBudget<ClientKey>,
     unproven: InFlightBudget<String>,
+    rate: Option<Arc<ClientRate>>,
     refused: RefusedCounters,
 }
 
 impl MediaAdmission {
-    /// A door with these caps; `allowed_time` is what each fetch has in all.
-    pub(crate) fn new(limits: MediaLimits, allowed_time: Duration, retry_hint: Duration) -> Self {
+    /// A door with these caps, beside `admission`: a fetch has the same time, and a client the same rate, at both.
+    pub(crate) fn beside(admission: &Admission, limits: MediaLimits) -> Self {
         Self {
             limits,
-            allowed_time,
-            retry_hint,
+            allowed_time: admission.allowed_time(RouteClass::Media),
+            retry_hint: admission.policy().retry_hint(),
+            rate: admission.client_rate(RouteClass::Media),
             clients: InFlightBudget::new(limits.max_in_flight(), limits.max_per_client()),
             unproven: InFlightBudget::new(limits.unproven_in_flight(), limits.unproven_in_flight_per_origin()),
             refused: RefusedCounters::default(),
@@ -56,6 +61,9 @@ impl MediaAdmission {
         allowed: RemoteFetchAllowed,
         standing: Standing,
     ) -> Result<MediaPass, Refusal> {
+        if let Some(rate) = &self.rate {
+            rate.take(&client, Instant::now()).map_err(|wait| self.refused.count_rate(wait))?;
+        }
         let refuse = |full| self.refused.count(full, self.retry_hint);
         let of_client = self.clients.try_acquire(&client).map_err(refuse)?;
         let of_origin = match standing {
@@ -99,7 +107,7 @@ impl fmt::Debug for MediaAdmission {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::admission::{AllowRemote, RemoteFetchPolicy, RemoteFile};
+    use crate::admission::{AllowRemote, ClientOutboundProxyPolicy, RateLimit, RemoteFetchPolicy, RemoteFile};
 
     fn allowed(server: &str) -> RemoteFetchAllowed {
         let file = RemoteFile { server: server.parse().unwrap(), media_id: "abc".parse().unwrap() };
@@ -110,9 +118,13 @@ mod tests {
         ClientKey::vouched([198, 51, 100, last].into(), Default::default())
     }
 
+    fn admission() -> Admission {
+        Admission::new("us.example".parse().unwrap(), ClientOutboundProxyPolicy::for_pool(8))
+    }
+
     fn door() -> MediaAdmission {
         let limits = MediaLimits::new(16, 6, 8, 4).unwrap();
-        MediaAdmission::new(limits, Duration::from_secs(30), Duration::from_secs(1))
+        MediaAdmission::beside(&admission(), limits)
     }
 
     #[tokio::test(start_paused = true)]
@@ -127,10 +139,27 @@ mod tests {
         }
         let refused = door.admit(client(99), allowed("good.example"), Standing::Proven);
         assert!(matches!(refused, Err(Refusal::GlobalCap { .. })));
-        assert_eq!((door.in_flight(), door.refused()), (16, RefusedCounts { global: 1, client: 1 }));
+        assert_eq!((door.in_flight(), door.refused()), (16, RefusedCounts { global: 1, client: 1, rate: 0 }));
         assert_eq!(held.pop().unwrap().deadline().allowed(), Duration::from_secs(30));
         drop(held);
         assert_eq!(door.in_flight(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_over_its_rate_takes_no_slot_and_is_told_when_to_come_again() {
+        let admission = admission().with_client_rate(RouteClass::Media, RateLimit::new(600, 3).unwrap());
+        let door = MediaAdmission::beside(&admission, MediaLimits::default());
+        let ask = |who| door.admit(client(who), allowed("good.example"), Standing::Proven);
+        for _ in 0..3 {
+            drop(ask(1).unwrap());
+        }
+        assert_eq!(ask(1).unwrap_err(), Refusal::Rate { retry_after: Duration::from_millis(100) });
+        assert!(ask(2).is_ok());
+        // The inline way has the same bucket.
+        assert!(matches!(admission.admit_media(client(1), allowed("good.example")), Err(Refusal::Rate { .. })));
+        assert_eq!((door.in_flight(), door.refused()), (0, RefusedCounts { global: 0, client: 0, rate: 1 }));
+        tokio::time::advance(Duration::from_millis(100)).await;
+        assert!(ask(1).is_ok());
     }
 
     #[tokio::test(start_paused = true)]

@@ -1,8 +1,8 @@
 //! The entrance: may this request make a call to another server, now?
 //!
 //! ```text
-//!  OutboundRoute ─► own server? ─► destination rules ─► client key ─► slot + deadline ─► Admitted
-//!                     Refusal          Refusal                          Refusal
+//!  OutboundRoute ─► own server? ─► destination rules ─► client key ─► rate ─► slot + deadline ─► Admitted
+//!                     Refusal          Refusal                     Refusal     Refusal
 //! ```
 //!
 //! A file of another server takes two steps more: [`MediaRoute`] is parsed, and [`RemoteFetchPolicy`], the switch, turns
@@ -15,6 +15,7 @@
 mod admit;
 mod budget;
 mod client_key;
+mod client_rate;
 #[cfg(feature = "outbound")]
 mod media_admission;
 mod media_id;
@@ -31,6 +32,7 @@ mod thumbnail;
 pub use admit::{Admission, Admitted, DestinationRules, DestinationVerdict, RefusedCounts};
 pub use budget::{Full, InFlightBudget, Slot};
 pub use client_key::{ClientKey, Ipv6ClientPrefix, TrustedProxies};
+pub use client_rate::RateLimit;
 #[cfg(feature = "outbound")]
 pub(crate) use media_admission::{MediaAdmission, Standing};
 pub use media_id::{InvalidMediaId, MediaId, RemoteFile};

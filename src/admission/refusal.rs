@@ -20,6 +20,12 @@ pub enum Refusal {
         /// What to tell the client to wait.
         retry_after: Duration,
     },
+    /// This client has caused as many calls lately as one client may.
+    #[error("this client asked for too many remote lookups lately")]
+    Rate {
+        /// What to tell the client to wait: exactly until the next call may go out.
+        retry_after: Duration,
+    },
     /// The destination is this server itself: answer from local data, never dial.
     #[error("the destination is this server")]
     OwnServer,
@@ -41,6 +47,7 @@ impl Refusal {
         match self {
             Self::GlobalCap { .. } => "global",
             Self::ClientCap { .. } => "client",
+            Self::Rate { .. } => "rate",
             Self::OwnServer => "own-server",
             Self::RemoteFetchOff => "remote-fetch-off",
             Self::Forbidden => "forbidden",
@@ -52,7 +59,9 @@ impl Refusal {
     #[must_use]
     pub fn retry_after(self) -> Option<Duration> {
         match self {
-            Self::GlobalCap { retry_after } | Self::ClientCap { retry_after } => Some(retry_after),
+            Self::GlobalCap { retry_after } | Self::ClientCap { retry_after } | Self::Rate { retry_after } => {
+                Some(retry_after)
+            }
             Self::OwnServer | Self::RemoteFetchOff | Self::Forbidden | Self::Hidden => None,
         }
     }

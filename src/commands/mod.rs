@@ -5,6 +5,7 @@ pub(crate) mod demo;
 pub(crate) mod keygen;
 pub(crate) mod resolve;
 pub(crate) mod serve;
+mod service_manager;
 pub(crate) mod simulate;
 
 use std::fmt::Display;

@@ -19,6 +19,7 @@ use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
+use super::service_manager::{News, notify};
 use super::{DONE, Trouble, say, start_trouble, status, tell};
 
 /// Threads that drive the listeners' sockets. They never wait for another server.
@@ -115,6 +116,8 @@ async fn listen(clients: Listener, operator: Listener, config: &Config, assemble
     let operator = operator.serve(shown, for_operator, until_stopped(showing));
     say(&listening);
     tracing::info!(target: "portcullis::serve", server_name = %config.server_name, "{listening}");
+    // Whoever connects from now on waits in the sockets' queues for a moment at most.
+    notify(News::Ready);
     let served = async {
         // The operator sees the drain to its end.
         let clients = clients.map(|ended| ended.map(|()| stop_showing.send_replace(true)));
@@ -125,6 +128,7 @@ async fn listen(clients: Listener, operator: Listener, config: &Config, assemble
         () = async {
             signals.next().await;
             tracing::info!(target: "portcullis::serve", "stopping: requests in flight are answered first");
+            notify(News::Stopping);
             admin.drain();
             stop.send_replace(true);
             signals.next().await;

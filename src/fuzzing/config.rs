@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::admission::MediaLimits;
+use crate::admission::{MediaLimits, RateLimit};
 use crate::homeserver::config::Config;
 use crate::homeserver::embedded::EmbeddedHomeserver;
 use crate::limits::{MEDIA_CACHE_LEAST_FILES, REQUEST_THREADS};
@@ -34,6 +34,9 @@ pub fn config(input: &[u8]) {
             let (of_client, run, of_origin) =
                 (caps.max_per_client(), caps.max_running(), caps.max_running_per_origin());
             assert_eq!(MediaLimits::new(caps.max_in_flight(), of_client, run, of_origin), Ok(caps));
+            for rate in [federation.lookup_rate, media.fetch_rate] {
+                assert_eq!(RateLimit::new(rate.per_minute(), rate.burst()), Some(rate));
+            }
             let _homeserver = EmbeddedHomeserver::new(&config);
             let _warnings = config.warnings();
         }

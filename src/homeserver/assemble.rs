@@ -8,11 +8,12 @@ use super::config::{Config, MediaCacheDir, MediaConfig, SigningKeySource, files}
 use super::embedded::EmbeddedHomeserver;
 use super::listener::ListenerLimits;
 use super::pooled::{PooledHomeserver, QUEUED_PER_THREAD};
+use super::proxy_watch::ProxyWatch;
 use super::request_pool::RequestPool;
 use super::router::Router;
 use super::runtime::HomeserverRuntime;
 use super::throw_away_files::ThrowAwayFiles;
-use crate::admission::TrustedProxies;
+use crate::admission::{RouteClass, TrustedProxies};
 use crate::gate::GateRegistry;
 use crate::outbound::{
     AddressPolicy, Discovery, Ed25519Signer, FederationClient, HickoryResolver, HttpsTransport, RequestSigner, Resolve,
@@ -98,8 +99,10 @@ pub fn assemble_trusting(config: &Config, roots: TlsRoots) -> Result<Assembled, 
 impl Assembled {
     /// What the listener hands requests to.
     #[must_use]
-    pub fn handler(&self) -> Arc<PooledHomeserver> {
-        Arc::new(PooledHomeserver::new(Arc::clone(&self.runtime), Arc::clone(&self.pool)))
+    pub fn handler(&self) -> Arc<ProxyWatch<PooledHomeserver>> {
+        let pooled = PooledHomeserver::new(Arc::clone(&self.runtime), Arc::clone(&self.pool));
+        let ListenerLimits { trusted_proxies, ipv6_client_prefix, .. } = self.limits.clone();
+        Arc::new(ProxyWatch::over(Arc::new(pooled), trusted_proxies, ipv6_client_prefix))
     }
 }
 
@@ -114,6 +117,8 @@ fn portcullis(
     let mut builder = Portcullis::builder(config.server_name.clone(), config.request_threads)
         .federation_client(client)
         .gates(GateRegistry::default())
+        .client_rate(RouteClass::Directory, config.federation.lookup_rate)
+        .client_rate(RouteClass::Media, config.media.fetch_rate)
         .require_token_for_remote(config.federation.require_token_for_remote)
         .trusted_proxies(TrustedProxies::new(config.trusted_proxies.iter().copied()))
         .ipv6_prefix(config.ipv6_client_prefix);

@@ -14,6 +14,7 @@ pub mod embedded;
 pub mod key_document;
 pub mod listener;
 pub mod pooled;
+pub mod proxy_watch;
 pub mod request_pool;
 pub mod router;
 pub mod runtime;

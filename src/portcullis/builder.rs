@@ -15,7 +15,7 @@ use super::Portcullis;
 use super::blocked::BlockedServers;
 use super::media::{MediaDesk, MediaMode};
 use crate::admission::{
-    Admission, ClientOutboundProxyPolicy, DestinationRules, Ipv6ClientPrefix, MediaAdmission, MediaLimits,
+    Admission, ClientOutboundProxyPolicy, DestinationRules, Ipv6ClientPrefix, MediaAdmission, MediaLimits, RateLimit,
     RemoteFetchPolicy, RemoteTimeout, RouteClass, TrustedProxies,
 };
 use crate::federation_worker::FederationWorker;
@@ -61,6 +61,7 @@ pub struct PortcullisBuilder {
     require_token_for_remote: bool,
     trusted_proxies: TrustedProxies,
     ipv6_prefix: Ipv6ClientPrefix,
+    client_rates: Vec<(RouteClass, RateLimit)>,
     rules: Option<Arc<dyn DestinationRules>>,
     remote: Option<Box<dyn RemoteDirectory>>,
     media_source: Option<Box<dyn RemoteMediaSource>>,
@@ -139,6 +140,7 @@ impl PortcullisBuilder {
             require_token_for_remote: false,
             trusted_proxies: TrustedProxies::default(),
             ipv6_prefix: Ipv6ClientPrefix::default(),
+            client_rates: Vec::new(),
             rules: None,
             remote: None,
             media_source: None,
@@ -205,6 +207,13 @@ impl PortcullisBuilder {
     /// How much of an IPv6 address makes one client. A /64 unless set.
     pub fn ipv6_prefix(mut self, prefix: Ipv6ClientPrefix) -> Self {
         self.ipv6_prefix = prefix;
+        self
+    }
+
+    /// How often one client may cause a call of this class; the last word counts. Nobody is bounded unless set. What is
+    /// answered here, remembered answers too, is not counted.
+    pub fn client_rate(mut self, class: RouteClass, limit: RateLimit) -> Self {
+        self.client_rates.push((class, limit));
         self
     }
 
@@ -285,6 +294,9 @@ impl PortcullisBuilder {
         if let Some(rules) = &self.rules {
             admission = admission.with_destination_rules(Arc::clone(rules));
         }
+        for (class, limit) in self.client_rates {
+            admission = admission.with_client_rate(class, limit);
+        }
         let (stopping, cut_short) = (Arc::new(AtomicBool::new(false)), watch::Sender::new(false));
         let tasks = self.media.tasks.clone().or_else(|| worker.handle());
         let files = match tasks.filter(|_| self.media.switch.remote_fetch_enabled) {
@@ -326,14 +338,13 @@ impl MediaSettings {
     }
 
     fn desk(self, admission: &Admission, files: Option<Arc<RemoteFiles>>, stopping: &Arc<AtomicBool>) -> MediaDesk {
-        let (allowed_time, retry_hint) = (admission.allowed_time(RouteClass::Media), admission.policy().retry_hint());
         MediaDesk {
             switch: self.switch,
             legacy: self.legacy,
             mode: if self.inline { MediaMode::Inline } else { MediaMode::OffPool },
             blocked: self.blocked,
             admission: admission.clone(),
-            door: MediaAdmission::new(self.limits, allowed_time, retry_hint),
+            door: MediaAdmission::beside(admission, self.limits),
             files,
             refused_by_switch: AtomicU64::new(0),
             stopping: Arc::clone(stopping),

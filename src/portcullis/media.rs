@@ -4,7 +4,7 @@
 //!  path, names (400) ─► legacy paths off (404) ─► token (401) ─► own file: answer here, or 404
 //!    ─► legacy: token rule (401) ─► THE SWITCH, allow_remote (404) ─► rules (403, 404), blocked (404)
 //!    ─► known to be no file (404, 502) ─► the client has it (304) ─► stored: no slot
-//!    ─► stopping (503) ─► slot and deadline (429)                                                    │ begin
+//!    ─► stopping (503) ─► rate, slot and deadline (429)                                              │ begin
 //!  ──────────────────────────────────────────────────────────────────────────────────────────────────┼─────────────
 //!    ─► stored file opened, or fetched: one fetch per file                                           │ finish_media
 //! ```

@@ -6,6 +6,7 @@ mod begin;
 mod gates;
 mod lookups;
 mod media;
+mod rates;
 
 use std::net::IpAddr;
 use std::time::Duration;

@@ -6,7 +6,7 @@
 //!
 //! | outcome | status | errcode |
 //! |---|---|---|
-//! | over a cap | 429 | `M_LIMIT_EXCEEDED`, `retry_after_ms`, `Retry-After` |
+//! | over a cap, or too often | 429 | `M_LIMIT_EXCEEDED`, `retry_after_ms`, `Retry-After` |
 //! | time ended the call | 504 | `M_UNKNOWN` |
 //! | the peer, or the way to it, failed | 502 | `M_UNKNOWN` |
 //! | the peer's room list is closed to us | 403 | `M_FORBIDDEN` |
@@ -98,6 +98,10 @@ impl Refusal {
             ),
             Self::ClientCap { retry_after } => limit_exceeded(
                 "A lookup at another server is already in flight for this address, wait for its answer",
+                retry_after,
+            ),
+            Self::Rate { retry_after } => limit_exceeded(
+                "Too many lookups at other servers were asked for from this address, wait a while",
                 retry_after,
             ),
             // Only a caller that did not look at its own data first can come here.

@@ -63,6 +63,7 @@ async fn the_numbers_move_with_real_requests() {
     for (class, reason, count) in [
         ("directory", "client", 1),
         ("directory", "global", 0),
+        ("directory", "rate", 0),
         ("media", "remote_fetch_off", 1),
         ("media", "client", 0),
     ] {

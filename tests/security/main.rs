@@ -71,6 +71,8 @@ mod panics_inside_a_call;
 #[cfg(test)]
 mod pinned_workers;
 #[cfg(test)]
+mod rate_of_one_client;
+#[cfg(test)]
 mod rebinding;
 #[cfg(test)]
 mod redirects_to_the_inside;

@@ -19,6 +19,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::rig::{Does, Home, Names, OWN_NAME, Outside, PUBLIC, client, get, list_of, portcullis_of_eight, until};
 use crate::support::logging::let_each_thread_decide;
+use portcullis::limits::STEADY_REFUSALS;
 
 const FLOOD: usize = 10_000;
 
@@ -112,6 +113,11 @@ async fn two_hundred_refusals_add_no_byte_to_the_log_and_the_files_of_the_binary
     let holding = ask(0);
     let refused = async {
         let (_held, _) = silent.accept().await.unwrap();
+        // That one client is refused all the time is told once, for it may be a proxy that is not listed.
+        for page in 1..=STEADY_REFUSALS {
+            assert!(ask(page.try_into().unwrap()).await.starts_with("HTTP/1.1 429"));
+        }
+        assert_eq!(fs::read_to_string(at("stderr")).unwrap().matches("was refused").count(), 1);
         let before = left_in(directory.path());
         for page in 1..=200 {
             assert!(ask(page).await.starts_with("HTTP/1.1 429"));

@@ -71,7 +71,7 @@ const fn counter(name: &'static str, help: &'static str, labels: &'static [Label
 /// Lookups of room lists and aliases, and files.
 pub const CLASS: Label = label("class", &["directory", "media"]);
 /// All slots taken; the client has its share; remote media is off, or the client did not allow it.
-pub const REASON: Label = label("reason", &["global", "client", "remote_fetch_off"]);
+pub const REASON: Label = label("reason", &["global", "client", "rate", "remote_fetch_off"]);
 /// How a call ended.
 pub const OUTCOME: Label = label("outcome", &["answered", "timed_out", "failed"]);
 /// What a fetch is doing.

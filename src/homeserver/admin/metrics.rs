@@ -39,7 +39,7 @@ fn budgets(status: &Status, text: &mut Exposition) {
     // Lookups have no switch.
     let by_switch = [0, status.media.refused_by_switch];
     for ((class, budget), by_switch) in budgets().zip(by_switch) {
-        let counts = [budget.refused.global, budget.refused.client, by_switch];
+        let counts = [budget.refused.global, budget.refused.client, budget.refused.rate, by_switch];
         for (reason, count) in names::REASON.values.iter().copied().zip(counts) {
             refused.sample(&[class, reason], count);
         }

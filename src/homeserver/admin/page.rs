@@ -84,7 +84,8 @@ fn budget(text: &mut String, class: &str, budget: &BudgetStatus) -> fmt::Result 
         budget.in_flight, budget.cap, budget.per_client
     )?;
     writeln!(text, "{class:<9} {} refused: every slot taken", refused.global)?;
-    writeln!(text, "{class:<9} {} refused: client had its share", refused.client)
+    writeln!(text, "{class:<9} {} refused: client had its share", refused.client)?;
+    writeln!(text, "{class:<9} {} refused: client over its rate", refused.rate)
 }
 
 fn gate_line(text: &mut String, gate: &GateStatus) -> fmt::Result {

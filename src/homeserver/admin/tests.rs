@@ -65,7 +65,8 @@ fn status_shows_what_is_in_flight_and_what_was_refused() {
     let route = OutboundRoute::classify(&Method::GET, &uri).unwrap().unwrap();
     let _pass = door.admit(&ClientKey::shared(), route.clone()).unwrap();
     assert!(door.admit(&ClientKey::shared(), route).is_err());
-    let directory = json!({ "in_flight": 1, "cap": 4, "per_client": 1, "refused": { "global": 0, "client": 1 } });
+    let directory =
+        json!({ "in_flight": 1, "cap": 4, "per_client": 1, "refused": { "global": 0, "client": 1, "rate": 0 } });
     let store = json!({
         "files": 0, "bytes": 0, "unfinished": 0, "unfinished_bytes": 0, "max_bytes": 0,
         "evicted": 0, "expired": 0, "torn": 0,

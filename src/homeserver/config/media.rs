@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use toml::de::DeValue;
 
-use super::files;
 use super::reader::{Mistakes, Section, flag, integer, parsed, text};
 use super::units::{DURATION, SIZE, duration, size, written_size};
 use super::walk::{Paths, SERVER_NAME};
-use crate::admission::{InvalidMediaLimits, MediaLimits, RemoteFetchPolicy};
+use super::{files, rate};
+use crate::admission::{InvalidMediaLimits, MediaLimits, RateLimit, RemoteFetchPolicy};
 use crate::limits::{
     MEDIA_CACHE_BYTES, MEDIA_CACHE_LEAST_BYTES, MEDIA_CACHE_LEAST_FILES, MEDIA_CACHE_TTL, MEDIA_MAX_FILE_BYTES,
 };
@@ -39,6 +39,8 @@ pub struct MediaConfig {
     pub cache_ttl: Duration,
     /// How many fetches there may be.
     pub limits: MediaLimits,
+    /// How often one client may cause a fetch.
+    pub fetch_rate: RateLimit,
 }
 
 /// Where files of other servers are kept.
@@ -69,6 +71,7 @@ impl Default for MediaConfig {
             cache_size_bytes: MEDIA_CACHE_BYTES,
             cache_ttl: MEDIA_CACHE_TTL,
             limits: MediaLimits::default(),
+            fetch_rate: rate::usual_media_fetches(),
         }
     }
 }
@@ -81,6 +84,7 @@ pub(super) fn media(mut section: Section<'_>, paths: Paths<'_>, mistakes: &mut M
     let cache_dir = cache_dir(&mut section, paths, remote_fetch_enabled == Some(true), mistakes);
     let cache_ttl = section.value("cache_ttl", mistakes, time_to_live).unwrap_or(MEDIA_CACHE_TTL);
     let limits = limits(&mut section, mistakes);
+    let fetch_rate = rate::media_fetches(&mut section, mistakes);
     section.end(mistakes);
     MediaConfig {
         remote_fetch_enabled,
@@ -91,6 +95,7 @@ pub(super) fn media(mut section: Section<'_>, paths: Paths<'_>, mistakes: &mut M
         cache_size_bytes,
         cache_ttl,
         limits,
+        fetch_rate,
     }
 }
 

@@ -8,6 +8,7 @@ mod media;
 mod nearest;
 mod network;
 mod origin;
+mod rate;
 mod reader;
 mod units;
 mod walk;
@@ -27,7 +28,7 @@ use self::files::NamedFiles;
 pub use self::media::{MediaCacheDir, MediaConfig};
 use self::origin::Origin;
 pub use self::reader::ConfigError;
-use crate::admission::Ipv6ClientPrefix;
+use crate::admission::{Ipv6ClientPrefix, RateLimit};
 use crate::limits::DEFAULT_REQUEST_THREADS;
 use crate::proxy::local_view::ListedRoom;
 use crate::server_name::ServerName;
@@ -102,13 +103,15 @@ pub struct AccessToken {
 }
 
 /// `[federation]`.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct FederationConfig {
     /// Shortens the deadlines, never lengthens them. Never zero.
     pub remote_timeout: Option<Duration>,
     /// Whether lookups at other servers need an access token.
     pub require_token_for_remote: bool,
+    /// How often one client may have another server asked for a room list or an alias.
+    pub lookup_rate: RateLimit,
     /// Certificates added to the usual roots.
     pub extra_ca_file: Option<PathBuf>,
     /// Whom to ask for names; empty means those of the system.
@@ -224,6 +227,20 @@ impl Config {
             federation: FederationConfig::default(),
             log: LogConfig::default(),
             origin: Origin::default(),
+        }
+    }
+}
+
+impl Default for FederationConfig {
+    fn default() -> Self {
+        Self {
+            remote_timeout: None,
+            require_token_for_remote: false,
+            lookup_rate: rate::usual_lookups(),
+            extra_ca_file: None,
+            nameservers: Vec::new(),
+            deny_networks: Vec::new(),
+            allow_networks: Vec::new(),
         }
     }
 }

@@ -6,6 +6,7 @@ use super::*;
 use crate::admission::MediaLimits;
 
 mod of_media;
+mod of_rates;
 
 const LEAST: &str = "server_name = \"us.example\"\nsigning_key = \"key\"\n";
 
@@ -82,9 +83,13 @@ max_in_flight = 32
 max_per_client = 16
 max_running = 8
 max_running_per_origin = 4
+fetches_per_minute = 120
+fetch_burst = 32
 [federation]
 remote_timeout = "5 s"
 require_token_for_remote = true
+lookups_per_minute = 30
+lookup_burst = 5
 extra_ca_file = "ca.pem"
 nameservers = ["192.0.2.1", "[2001:db8::1]:5353"]
 deny_networks = ["203.0.113.0/24"]
@@ -219,7 +224,7 @@ fn an_unknown_key_is_told_with_the_one_that_was_meant() {
         mistakes("media.colour = 3"),
         ["p.toml:3: media.colour: there is no such key; known here: remote_fetch_enabled, legacy_endpoints, \
              blocked_servers, max_file, cache_size, cache_dir, cache_ttl, max_in_flight, max_per_client, max_running, \
-             max_running_per_origin"]
+             max_running_per_origin, fetches_per_minute, fetch_burst"]
     );
     assert_eq!(
         mistakes("media.cache_siez = \"1 GiB\""),

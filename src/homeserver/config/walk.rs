@@ -10,6 +10,7 @@ use super::files::{self, NamedFiles};
 use super::media::media;
 use super::network::{listen_address, name_server, network, proxy, reachable_admin};
 use super::origin::Origin;
+use super::rate;
 use super::reader::{ConfigError, Mistakes, Section, flag, integer, parsed, text};
 use super::units::{DURATION, duration};
 use super::{
@@ -202,6 +203,7 @@ fn federation(mut section: Section<'_>, paths: Paths<'_>, mistakes: &mut Mistake
     let federation = FederationConfig {
         remote_timeout: section.value("remote_timeout", mistakes, remote_timeout),
         require_token_for_remote: section.value("require_token_for_remote", mistakes, flag).unwrap_or_default(),
+        lookup_rate: rate::lookups(&mut section, mistakes),
         extra_ca_file: section.value("extra_ca_file", mistakes, |value| paths.extra_ca_file(value)),
         nameservers: section.each("nameservers", mistakes, name_server),
         deny_networks: section.each("deny_networks", mistakes, network),

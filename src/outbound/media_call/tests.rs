@@ -14,10 +14,10 @@ mod sockets;
 
 use super::*;
 use crate::admission::{
-    AllowRemote, ClientKey, MediaAdmission, MediaLimits, RemoteFetchPolicy, RemoteFile, Standing, Thumbnail,
-    ThumbnailMethod,
+    Admission, AllowRemote, ClientKey, ClientOutboundProxyPolicy, MediaAdmission, MediaLimits, RemoteFetchPolicy,
+    RemoteFile, Standing, Thumbnail, ThumbnailMethod,
 };
-use crate::limits::{MEDIA_DEADLINE, RETRY_HINT};
+use crate::limits::MEDIA_DEADLINE;
 use crate::outbound::fake_world::{Page, World};
 use crate::outbound::signing::Ed25519Signer;
 
@@ -74,7 +74,8 @@ fn pass(server: &str) -> MediaPass {
     let file = RemoteFile { server: server.parse().unwrap(), media_id: "abc".parse().unwrap() };
     let allowed = RemoteFetchPolicy { remote_fetch_enabled: true }.check(file, AllowRemote::Yes).unwrap();
     let limits = MediaLimits::new(16, 6, 8, 4).unwrap();
-    let door = MediaAdmission::new(limits, MEDIA_DEADLINE, RETRY_HINT);
+    let admission = Admission::new("us.example".parse().unwrap(), ClientOutboundProxyPolicy::for_pool(8));
+    let door = MediaAdmission::beside(&admission, limits);
     door.admit(ClientKey::shared(), allowed, Standing::Proven).unwrap()
 }
 

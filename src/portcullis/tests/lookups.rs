@@ -28,7 +28,7 @@ async fn f01_f02_f19_over_a_cap_the_answer_is_immediate_and_nobody_is_asked() {
     assert_eq!(remote.opened(), 0);
     let status = serde_json::to_value(portcullis.status()).unwrap();
     // With every slot taken the client's own cap is not looked at.
-    let counted = serde_json::json!({"in_flight":1,"cap":1,"per_client":1,"refused":{"global":6,"client":0}});
+    let counted = serde_json::json!({"in_flight":1,"cap":1,"per_client":1,"refused":{"global":6,"client":0,"rate":0}});
     assert_eq!(status["budgets"]["directory"], counted);
     drop(held);
     assert_at_rest(&portcullis);

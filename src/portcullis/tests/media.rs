@@ -20,7 +20,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
 use super::*;
-use crate::admission::{MediaId, MediaLimits, MediaVariant, RemoteFetchPolicy};
+use crate::admission::{MediaId, MediaLimits, MediaVariant, RateLimit, RemoteFetchPolicy, RouteClass};
 use crate::outbound::media::MediaCallError;
 use crate::proxy::directory::fake::Does as Answers;
 use crate::proxy::local_view::LocalMedia;

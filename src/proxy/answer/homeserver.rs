@@ -67,6 +67,11 @@ pub(crate) fn busy() -> Response<ResponseBody> {
     answer
 }
 
+/// Whether an answer tells its client that it asks too much.
+pub(crate) fn says_too_much(answer: &Response<ResponseBody>) -> bool {
+    answer.status() == StatusCode::TOO_MANY_REQUESTS
+}
+
 /// A fault of this server's own: a handler panicked, or the key cannot sign.
 pub(crate) fn internal_fault() -> Response<ResponseBody> {
     error(StatusCode::INTERNAL_SERVER_ERROR, "M_UNKNOWN", "Internal server error")

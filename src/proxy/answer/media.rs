@@ -10,7 +10,7 @@
 //! | its server can make no thumbnail of it | 400 | `M_UNKNOWN` |
 //! | time ended the fetch | 504 | `M_UNKNOWN` |
 //! | the other server, or the way to it, failed | 502 | `M_UNKNOWN` |
-//! | over a cap | 429 | `M_LIMIT_EXCEEDED`, `retry_after_ms`, `Retry-After` |
+//! | over a cap, or too often | 429 | `M_LIMIT_EXCEEDED`, `retry_after_ms`, `Retry-After` |
 //! | there is no room for it here | 503 | `M_UNKNOWN`, `Retry-After` |
 //! | this server is stopping | 503 | `M_UNKNOWN` |
 //!
@@ -107,6 +107,10 @@ pub(crate) fn media_refused(refusal: Refusal) -> Response<ResponseBody> {
         Refusal::ClientCap { retry_after } => {
             limit_exceeded("As many files as may be are being fetched for this address, wait for some", retry_after)
         }
+        Refusal::Rate { retry_after } => limit_exceeded(
+            "Too many files of other servers were asked for from this address, wait a while",
+            retry_after,
+        ),
         // Word for word as a file that is not there: otherwise the text would tell what is hidden.
         Refusal::OwnServer | Refusal::RemoteFetchOff | Refusal::Hidden => not_found(),
         Refusal::Forbidden => refusal.into_response(),

@@ -97,6 +97,7 @@ function slots(seen) {
       ["one client at most", number(budget.per_client)],
       ["refused: every slot taken", lately((refused) => refused[name].global)],
       ["refused: client had its share", lately((refused) => refused[name].client)],
+      ["refused: client over its rate", lately((refused) => refused[name].rate)],
     ];
     if (name === "media") {
       lines.push(["refused: switched off", lately((refused) => refused.by_switch)]);

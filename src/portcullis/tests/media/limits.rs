@@ -176,3 +176,25 @@ async fn a_shorter_remote_timeout_is_the_whole_time_of_a_fetch() {
     assert_eq!(fetch(&portcullis, 1, &file("silent.example", "a")).await.outcome(), (504, "M_UNKNOWN"));
     assert_eq!(began.elapsed(), Duration::from_secs(3));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_page_of_images_goes_out_at_once_and_past_the_rate_a_client_is_told_when() {
+    let rig = Rig::new(FakeOrigin::new(|_| Does::Give(CAT)));
+    let limit = RateLimit::new(1, 60).unwrap();
+    let portcullis = rig.builder().client_rate(RouteClass::Media, limit).build().unwrap();
+    let page: Vec<_> = (0..60).map(|n| start(&portcullis, 1, &file("good.example", &format!("image{n}")))).collect();
+    let mut got = all(page).await;
+    // Those that found the part of an origin without standing full have asked all the same.
+    got.retain(|got| got.is(CAT));
+    assert!(!got.is_empty());
+    let refused = begun(&portcullis, 1, &file("good.example", "another")).await.unwrap();
+    assert_eq!(refused.outcome(), (429, "M_LIMIT_EXCEEDED"));
+    let content: Value = serde_json::from_slice(&refused.body.unwrap()).unwrap();
+    assert!((1..=60_000).contains(&content["retry_after_ms"].as_u64().unwrap()), "{content}");
+    assert!(content["error"].as_str().unwrap().contains("Too many files"), "{content}");
+    // What is stored, or ours, is not counted.
+    assert!(fetch(&portcullis, 1, &file("good.example", "image0")).await.is(CAT));
+    assert!(fetch(&portcullis, 1, &file("us.example", "ours")).await.is(CAT));
+    assert_eq!(portcullis.status().budgets.media.refused.rate, 1);
+    at_rest(&portcullis).await;
+}

@@ -1,0 +1,55 @@
+//! `portcullis.Caddyfile` in Caddy itself.
+
+use std::net::SocketAddr;
+
+use super::adapted;
+use super::backend::Backend;
+use super::program::{Program, Refusing, is_there, own_address};
+use super::spellings::Roads;
+
+/// A site as an operator has it, with a handler that Caddy would prefer to ours but for the route around it.
+fn start(listen: SocketAddr, front: SocketAddr, homeserver: SocketAddr) -> Program {
+    let ours = adapted("portcullis.Caddyfile", &[("127.0.0.1:8009", 1, front)]);
+    let site = format!(
+        "{{\n\tadmin off\n\tauto_https off\n}}\nimport portcullis.Caddyfile\nhttp://:{} {{\n\tbind {}\n\troute {{\n\
+         \t\timport portcullis\n\t\thandle /_matrix/* {{\n\t\t\treverse_proxy {homeserver}\n\t\t}}\n\
+         \t\treverse_proxy {homeserver}\n\t}}\n}}\n",
+        listen.port(),
+        listen.ip(),
+    );
+    let files = [("portcullis.Caddyfile", ours), ("Caddyfile", site)];
+    Program::start("caddy", &["run", "--config", "Caddyfile", "--adapter", "caddyfile"], &files, listen)
+}
+
+fn roads() -> Option<(Program, Roads)> {
+    is_there("caddy").then(|| {
+        let (front, homeserver, proxy) = (Backend::start(), Backend::start(), own_address());
+        let caddy = start(proxy, front.address, homeserver.address);
+        (caddy, Roads { proxy, front, homeserver })
+    })
+}
+
+#[test]
+fn every_spelling_of_our_routes_goes_to_the_front_letter_for_letter_and_the_rest_to_the_homeserver() {
+    let Some((_caddy, roads)) = roads() else { return };
+    roads.assert_table();
+    roads.assert_methods_and_bodies();
+    roads.assert_streams();
+}
+
+#[test]
+fn there_is_no_road_round_the_front() {
+    let Some((_caddy, roads)) = roads() else { return };
+    roads.assert_no_road_round(1500);
+}
+
+#[test]
+fn while_the_front_is_gone_its_routes_are_gone_too() {
+    if !is_there("caddy") {
+        return;
+    }
+    let gone = Refusing::new();
+    let (front, homeserver, proxy) = (Backend::start(), Backend::start(), own_address());
+    let _caddy = start(proxy, gone.address, homeserver.address);
+    assert_eq!(Roads { proxy, front, homeserver }.told_while_the_front_is_gone().status, 502);
+}
