@@ -16,6 +16,8 @@
 mod blocked;
 mod builder;
 mod media;
+#[cfg(feature = "server")]
+mod sorted;
 mod token;
 
 use std::fmt;
@@ -34,6 +36,10 @@ use tokio::time::Instant;
 pub use self::builder::{BuildError, MediaStoreConfig, PortcullisBuilder};
 pub use self::media::MediaLookup;
 use self::media::{MediaDesk, MediaMode};
+#[cfg(feature = "server")]
+pub(crate) use self::sorted::{OwnData, Sorted};
+#[cfg(feature = "server")]
+pub(crate) use self::token::bearer_token;
 use self::token::check_token;
 use crate::admission::{
     Admission, Admitted, ClientKey, ClientPath, DestinationRules, DestinationVerdict, Ipv6ClientPrefix, MediaPath,

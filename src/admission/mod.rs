@@ -30,6 +30,8 @@ mod thumbnail;
 
 pub use admit::{Admission, Admitted, DestinationRules, DestinationVerdict, RefusedCounts};
 pub use budget::{Full, InFlightBudget, Slot};
+#[cfg(feature = "server")]
+pub(crate) use client_key::client_address;
 pub use client_key::{ClientKey, Ipv6ClientPrefix, TrustedProxies};
 #[cfg(feature = "outbound")]
 pub(crate) use media_admission::{MediaAdmission, Standing};
@@ -44,6 +46,6 @@ pub use refusal::Refusal;
 pub use remote_fetch::{AllowRemote, RemoteFetchAllowed, RemoteFetchPolicy};
 pub use room_alias::{InvalidRoomAlias, RoomAlias};
 #[cfg(feature = "outbound")]
-pub(crate) use route::{ClientPath, query_values};
+pub(crate) use route::{ClientPath, decode, query_values};
 pub use route::{InvalidRoute, OutboundRoute};
 pub use thumbnail::{Thumbnail, ThumbnailMethod, ThumbnailSize};

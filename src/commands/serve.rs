@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use portcullis::ClientOutboundProxyPolicy;
 use portcullis::homeserver::admin::Admin;
-use portcullis::homeserver::assemble::{Assembled, assemble};
+use portcullis::homeserver::assemble::{Assembled, assemble, no_circle};
 use portcullis::homeserver::config::{Config, LogConfig, LogFormat, LogLevel};
 use portcullis::homeserver::descriptors::{ADMIN_CONNECTIONS, Descriptors, OutboundNeeds};
 use portcullis::homeserver::listener::{Listener, ListenerLimits};
@@ -52,6 +52,8 @@ fn serve(file: Option<&Path>) -> Result<u8, Trouble> {
         .map_err(|first| start_trouble(&config).unwrap_or_else(|| Trouble::from(first.located(&config))))?;
     assembled.limits.max_connections = max_connections;
     let (clients, operator) = bind(&config)?;
+    no_circle(&config, &[("listen", clients.local_addr()), ("admin_listen", operator.local_addr())])
+        .map_err(|error| Trouble::from(error.located(&config)))?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(LISTENER_THREADS)
         .max_blocking_threads(FILE_THREADS)

@@ -18,3 +18,4 @@ pub mod request_pool;
 pub mod router;
 pub mod runtime;
 mod throw_away_files;
+pub mod upstream;

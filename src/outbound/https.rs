@@ -148,7 +148,7 @@ fn url_as_signed(attempt: &Attempt) -> Option<Url> {
 
 const NOT_BUILDABLE: TransportError = TransportError { phase: TransportPhase::Build, timed_out: false };
 
-fn header_bytes(headers: &HeaderMap) -> usize {
+pub(crate) fn header_bytes(headers: &HeaderMap) -> usize {
     let line = |(name, value): (&http::HeaderName, &http::HeaderValue)| {
         name.as_str().len().saturating_add(value.len()).saturating_add(HEADER_LINE_EXTRA_BYTES)
     };

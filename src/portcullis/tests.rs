@@ -6,6 +6,8 @@ mod begin;
 mod gates;
 mod lookups;
 mod media;
+#[cfg(feature = "server")]
+mod sorted;
 
 use std::net::IpAddr;
 use std::time::Duration;

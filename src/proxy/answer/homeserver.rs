@@ -71,3 +71,5 @@ pub(crate) fn busy() -> Response<ResponseBody> {
 pub(crate) fn internal_fault() -> Response<ResponseBody> {
     error(StatusCode::INTERNAL_SERVER_ERROR, "M_UNKNOWN", "Internal server error")
 }
+
+pub(crate) mod upstream;
