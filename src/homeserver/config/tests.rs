@@ -225,7 +225,10 @@ fn an_unknown_key_is_told_with_the_one_that_was_meant() {
         mistakes("media.cache_siez = \"1 GiB\""),
         ["p.toml:3: media.cache_siez: there is no such key; did you mean cache_size?"]
     );
-    assert_eq!(mistakes("homeserver.colour = 3"), ["p.toml:3: homeserver.colour: there is no such key; known here: upstream"]);
+    assert_eq!(
+        mistakes("homeserver.colour = 3"),
+        ["p.toml:3: homeserver.colour: there is no such key; known here: upstream"]
+    );
     let told = mistakes("colour = 3");
     assert!(told[0].contains("log") && !told[0].contains("homeserver"), "{told:?}");
 }

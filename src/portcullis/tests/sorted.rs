@@ -25,7 +25,7 @@ impl LocalView for Asked {
 }
 
 fn made(require_token: bool, legacy: bool) -> Portcullis {
-    let remote = FakeRemote::that(Does::Answers(NO_ROOMS));
+    let remote = FakeRemote::saying(200, NO_ROOMS);
     builder(8, &remote).require_token_for_remote(require_token).legacy_media(legacy).build().unwrap()
 }
 
