@@ -73,7 +73,9 @@ fn max_connections(config: &Config) -> Result<usize, Trouble> {
     let wanted = ListenerLimits::default().max_connections;
     let policy = ClientOutboundProxyPolicy::for_pool(config.request_threads);
     let media = config.media.policy().remote_fetch_enabled.then_some(config.media.limits);
-    let granted = descriptors.client_connections(wanted, OutboundNeeds::of(policy, media))?;
+    let needs = OutboundNeeds::of(policy, media);
+    let needs = if config.upstream.is_some() { needs.in_front_of_another() } else { needs };
+    let granted = descriptors.client_connections(wanted, needs)?;
     if granted < wanted {
         let limit = descriptors.limit().unwrap_or_default();
         tracing::warn!(

@@ -176,7 +176,7 @@ async fn a_file_comes_while_it_is_sent_and_is_nowhere_held_whole() {
         stream.write_all(head.as_bytes()).await.unwrap();
         for _ in 0..PIECES {
             may.acquire().await.unwrap().forget();
-            stream.write_all(&[b'x'; PIECE]).await.unwrap();
+            stream.write_all(&vec![b'x'; PIECE]).await.unwrap();
         }
         // Until the front closes it.
         let _ = stream.read(&mut request).await;
