@@ -230,7 +230,7 @@ fn an_unknown_key_is_told_with_the_one_that_was_meant() {
         ["p.toml:3: homeserver.colour: there is no such key; known here: upstream"]
     );
     let told = mistakes("colour = 3");
-    assert!(told[0].contains("log") && !told[0].contains("homeserver"), "{told:?}");
+    assert!(told[0].contains("log") && told[0].contains("homeserver"), "{told:?}");
 }
 
 #[test]
