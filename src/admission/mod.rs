@@ -45,7 +45,9 @@ pub use policy::{ClientOutboundProxyPolicy, RemoteTimeout, RouteClass};
 pub use refusal::Refusal;
 pub use remote_fetch::{AllowRemote, RemoteFetchAllowed, RemoteFetchPolicy};
 pub use room_alias::{InvalidRoomAlias, RoomAlias};
+#[cfg(feature = "server")]
+pub(crate) use route::decode;
 #[cfg(feature = "outbound")]
-pub(crate) use route::{ClientPath, decode, query_values};
+pub(crate) use route::{ClientPath, query_values};
 pub use route::{InvalidRoute, OutboundRoute};
 pub use thumbnail::{Thumbnail, ThumbnailMethod, ThumbnailSize};

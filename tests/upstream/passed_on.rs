@@ -2,7 +2,7 @@
 //!
 //! *Unplug:* `without_hop_by_hop` (`src/homeserver/upstream/client.rs`): `what_is_for_one_connection_…` fails. The
 //! `PacedBody`, collected whole first: `a_file_comes_while_it_is_sent` waits for ever. Copy all headers in `rebuild`:
-//! `the_homeserver_hears_where_the_client_is_…` fails.
+//! `the_homeserver_hears_where_the_client_is_…` fails. Leave out the bounds in `UpstreamClient`: `heads_without_end_…` fails.
 
 use std::sync::Arc;
 

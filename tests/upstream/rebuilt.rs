@@ -2,8 +2,11 @@
 //!
 //! Synapse answers `HEAD` as `GET`, splits a query at `;`, takes a form in a body for parameters, and dials whoever is not
 //! called exactly as itself: each of these, passed on as it was written, would be a room list of a stranger's server that
-//! the homeserver fetches for anybody, past every cap. *Unplug:* build `path_and_query` of the request's own
-//! (`src/homeserver/upstream/rebuild.rs`): every test here fails.
+//! the homeserver fetches for anybody, past every cap. *Unplug:* take `path_and_query` of the request as it came
+//! (`src/homeserver/upstream/rebuild.rs`): those on escapes, `;`, dot segments, our own name and other methods fail. Take any
+//! server for our own in `Portcullis::sort` (`src/portcullis/sorted.rs`): those on `HEAD`, escapes and other methods. Let the
+//! first of two servers count in `public_rooms` (`src/admission/route.rs`): that on a server named twice. Copy
+//! `Content-Type`: that on forms.
 
 use crate::rig::{Behind, Front, LIST, json};
 
