@@ -16,9 +16,8 @@
 mod blocked;
 mod builder;
 mod media;
-#[cfg(feature = "server")]
-mod sorted;
-mod token;
+pub(crate) mod sorted;
+pub(crate) mod token;
 
 use std::fmt;
 use std::future::Future;
@@ -36,10 +35,6 @@ use tokio::time::Instant;
 pub use self::builder::{BuildError, MediaStoreConfig, PortcullisBuilder};
 pub use self::media::MediaLookup;
 use self::media::{MediaDesk, MediaMode};
-#[cfg(feature = "server")]
-pub(crate) use self::sorted::{OwnData, Sorted};
-#[cfg(feature = "server")]
-pub(crate) use self::token::bearer_token;
 use self::token::check_token;
 use crate::admission::{
     Admission, Admitted, ClientKey, ClientPath, DestinationRules, DestinationVerdict, Ipv6ClientPrefix, MediaPath,

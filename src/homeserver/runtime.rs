@@ -28,7 +28,8 @@ use super::throw_away_files::ThrowAwayFiles;
 use super::upstream::{Upstream, Vouched};
 use crate::admission::{Admission, ClientKey, ClientOutboundProxyPolicy, InFlightBudget, InvalidRoute};
 use crate::outbound::BoxFuture;
-use crate::portcullis::{Begun, Portcullis, RemoteLookup, Sorted};
+use crate::portcullis::sorted::Sorted;
+use crate::portcullis::{Begun, Portcullis, RemoteLookup};
 use crate::proxy::answer::{self, ResponseBody};
 use crate::proxy::local_view::LocalView;
 

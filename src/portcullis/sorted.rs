@@ -2,6 +2,7 @@
 //!
 //! For a homeserver that is not in this process: what needs no other server is passed on to it, and what needs an access
 //! token has it asked about first. Both are known before a request is given a thread.
+#![cfg(feature = "server")]
 
 use bytes::Bytes;
 use http::{Method, Request};

@@ -32,7 +32,8 @@ use crate::admission::{
 use crate::gate::{GateRegistry, RegistryFull};
 use crate::limits::{UPSTREAM_PASSED_ON, UPSTREAM_PASSED_ON_PER_CLIENT};
 use crate::outbound::TlsRoots;
-use crate::portcullis::{OwnData, Sorted, bearer_token};
+use crate::portcullis::sorted::{OwnData, Sorted};
+use crate::portcullis::token::bearer_token;
 use crate::proxy::answer::ResponseBody;
 use crate::proxy::answer::homeserver::busy;
 use crate::proxy::answer::homeserver::upstream::{TokenVerdict, circle, is_final, passed_on, silent};

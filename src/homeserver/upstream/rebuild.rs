@@ -17,7 +17,8 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Request};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::admission::{InvalidRoute, MediaGeneration, MediaRoute, MediaVariant, decode};
-use crate::portcullis::{OwnData, bearer_token};
+use crate::portcullis::sorted::OwnData;
+use crate::portcullis::token::bearer_token;
 use crate::server_name::ServerName;
 
 /// All but what every reader of a URL leaves as it is.

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
-use crate::portcullis::{OwnData, Sorted};
+use crate::portcullis::sorted::{OwnData, Sorted};
 
 /// Counts how often it is asked whose a token is. Everybody's is good.
 #[derive(Default)]
