@@ -509,3 +509,43 @@ pub const GATE_EVENTS_KEPT: u64 = 256;
 
 /// Longest host in the name of a gate, in bytes. *Source: RFC 1035, section 2.3.4, as for a server name.*
 pub const MAX_GATE_HOST_BYTES: usize = 255;
+
+/// How long the homeserver behind may take until the head of its answer is there. *Source: design, decision 21.*
+pub const UPSTREAM_HEAD_TIME: Duration = Duration::from_secs(10);
+
+/// Questions about access tokens that the homeserver behind is asked at once; who waits for another's answer does not
+/// count. *Source: design, decision 21.*
+pub const UPSTREAM_TOKEN_QUESTIONS: usize = 64;
+
+/// The same for one client. *Source: design, decision 21.*
+pub const UPSTREAM_TOKEN_QUESTIONS_PER_CLIENT: usize = 4;
+
+/// Requests that are passed on to the homeserver behind at once, until the last byte of their answers: local lists, aliases
+/// and files. *Source: design, decision 21.*
+pub const UPSTREAM_PASSED_ON: usize = 256;
+
+/// The same for one client: a page of a chat room. *Source: design, decision 21.*
+pub const UPSTREAM_PASSED_ON_PER_CLIENT: usize = 64;
+
+/// How long it is remembered whose an access token is, or that it is nobody's: so long after its revocation a token may
+/// still be good here. *Source: design, decision 21.*
+pub const TOKEN_REMEMBERED: Duration = Duration::from_secs(60);
+
+/// Most good tokens remembered; each is a hash and a user id, some 6 MB in all. *Source: ours; the users of a large server
+/// that are active in one minute.*
+pub const GOOD_TOKENS: u64 = 16_384;
+
+/// Most bad tokens remembered, apart from the good ones: whoever makes tokens up pushes out nobody's but such. *Source:
+/// ours; a client that has lost its session asks with one token.*
+pub const BAD_TOKENS: u64 = 8192;
+
+/// Longest user id that is remembered with a token, in bytes. *Source: Matrix v1.19, appendices, user identifiers.*
+pub const MAX_USER_ID_BYTES: usize = 255;
+
+/// How long a connection to the homeserver behind is kept for the next request: shorter than the 5 s that common
+/// application servers keep theirs, so that none is found closed. *Source: ours.*
+pub const UPSTREAM_IDLE: Duration = Duration::from_secs(4);
+
+/// How long the addresses of the homeserver behind are remembered, where it is given by name: a container that starts anew
+/// has another one. *Source: ours.*
+pub const UPSTREAM_ADDRESSES_REMEMBERED: Duration = Duration::from_secs(5);

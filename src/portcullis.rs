@@ -18,8 +18,9 @@ mod blocked;
 mod builder;
 mod media;
 mod snapshot;
+pub(crate) mod sorted;
 mod stop;
-mod token;
+pub(crate) mod token;
 
 use std::fmt;
 use std::future::Future;

@@ -240,7 +240,11 @@ fn each_mistake_is_one_clear_line_and_status_2() {
             format!("{more_key}federation.extra_ca_file = \"ca\"\n"),
             "5: federation.extra_ca_file: ca cannot be read: ",
         ),
-        ("upstream", format!("{more_key}homeserver.upstream = \"http://[::1]\"\n"), "5: homeserver.upstream: "),
+        (
+            "upstream",
+            format!("{more_key}homeserver.upstream = \"http://[::1]/\"\n"),
+            "5: homeserver.upstream: nothing may follow ",
+        ),
         (
             "admin",
             format!("server_name = \"us.example\"\n{key}{free}admin_listen = \"0.0.0.0:0\"\n"),

@@ -46,6 +46,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         &[
             "limits",
             "deadline",
+            "outcome",
             "server_name",
             "sync",
             "admission",

@@ -80,7 +80,7 @@ impl ClientKey {
 }
 
 /// The address a request is from, as far as it can be believed.
-fn client_address(peer: IpAddr, headers: &HeaderMap, proxies: &TrustedProxies) -> IpAddr {
+pub(crate) fn client_address(peer: IpAddr, headers: &HeaderMap, proxies: &TrustedProxies) -> IpAddr {
     if !proxies.contains(peer) {
         return peer;
     }

@@ -31,6 +31,8 @@ mod thumbnail;
 
 pub use admit::{Admission, Admitted, DestinationRules, DestinationVerdict, RefusedCounts};
 pub use budget::{Full, InFlightBudget, Slot};
+#[cfg(feature = "server")]
+pub(crate) use client_key::client_address;
 pub use client_key::{ClientKey, Ipv6ClientPrefix, TrustedProxies};
 pub use client_rate::RateLimit;
 #[cfg(feature = "outbound")]
@@ -45,6 +47,8 @@ pub use policy::{ClientOutboundProxyPolicy, RemoteTimeout, RouteClass};
 pub use refusal::Refusal;
 pub use remote_fetch::{AllowRemote, RemoteFetchAllowed, RemoteFetchPolicy};
 pub use room_alias::{InvalidRoomAlias, RoomAlias};
+#[cfg(feature = "server")]
+pub(crate) use route::decode;
 #[cfg(feature = "outbound")]
 pub(crate) use route::{ClientPath, query_values};
 pub use route::{InvalidRoute, OutboundRoute};

@@ -155,7 +155,7 @@ pub(crate) fn query_values<'a>(
 }
 
 /// The decoder alone would leave a `%` that begins no escape as it is: another reader may take it for something else.
-pub(super) fn decode(text: &str) -> Result<Cow<'_, str>, InvalidRoute> {
+pub(crate) fn decode(text: &str) -> Result<Cow<'_, str>, InvalidRoute> {
     let hex = |digit: Option<&u8>| digit.is_some_and(u8::is_ascii_hexdigit);
     let mut escapes = text.split('%').skip(1).map(str::as_bytes);
     if !escapes.all(|escape| hex(escape.first()) && hex(escape.get(1))) {

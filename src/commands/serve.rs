@@ -10,7 +10,7 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use portcullis::ClientOutboundProxyPolicy;
 use portcullis::homeserver::admin::{Admin, RequestPoolStatus};
-use portcullis::homeserver::assemble::{Assembled, assemble};
+use portcullis::homeserver::assemble::{Assembled, assemble, no_circle};
 use portcullis::homeserver::config::{Config, LogConfig, LogFormat, LogLevel};
 use portcullis::homeserver::descriptors::{ADMIN_CONNECTIONS, Descriptors, OutboundNeeds};
 use portcullis::homeserver::listener::{Listener, ListenerLimits};
@@ -54,6 +54,8 @@ fn serve(file: Option<&Path>) -> Result<u8, Trouble> {
         .map_err(|first| start_trouble(&config).unwrap_or_else(|| Trouble::from(first.located(&config))))?;
     assembled.limits.max_connections = max_connections;
     let (clients, operator) = bind(&config)?;
+    no_circle(&config, &[("listen", clients.local_addr()), ("admin_listen", operator.local_addr())])
+        .map_err(|error| Trouble::from(error.located(&config)))?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(LISTENER_THREADS)
         .max_blocking_threads(FILE_THREADS)
@@ -73,7 +75,9 @@ fn max_connections(config: &Config) -> Result<usize, Trouble> {
     let wanted = ListenerLimits::default().max_connections;
     let policy = ClientOutboundProxyPolicy::for_pool(config.request_threads);
     let media = config.media.policy().remote_fetch_enabled.then_some(config.media.limits);
-    let granted = descriptors.client_connections(wanted, OutboundNeeds::of(policy, media))?;
+    let needs = OutboundNeeds::of(policy, media);
+    let needs = if config.upstream.is_some() { needs.in_front_of_another() } else { needs };
+    let granted = descriptors.client_connections(wanted, needs)?;
     if granted < wanted {
         let limit = descriptors.limit().unwrap_or_default();
         tracing::warn!(

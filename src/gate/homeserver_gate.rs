@@ -128,6 +128,22 @@ impl HomeserverGate {
         InteractiveStart::at(self.clone())
     }
 
+    /// Says that no background call of this process goes through this gate, and nothing else: status then tells that it is
+    /// there for what users wait for alone. Nobody is kept from waiting here.
+    ///
+    /// ```
+    /// use portcullis::gate::{GateKey, HomeserverGate};
+    ///
+    /// let gate = HomeserverGate::new(GateKey::from_base_url("http://127.0.0.1:8008")?);
+    /// assert!(gate.status().background_callers);
+    /// gate.without_background_callers();
+    /// assert!(!gate.status().background_callers);
+    /// # Ok::<(), portcullis::gate::InvalidBaseUrl>(())
+    /// ```
+    pub fn without_background_callers(&self) {
+        self.shared.expect_no_background_callers();
+    }
+
     /// The name of the homeserver.
     #[must_use]
     pub fn key(&self) -> &GateKey {

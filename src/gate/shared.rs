@@ -42,6 +42,8 @@ struct Around {
     cells: Cells,
     log: EventLog,
     counts: GateCounts,
+    /// Whether background calls may go through here, for status.
+    background_callers: bool,
 }
 
 /// What is left to do once the lock is free.
@@ -68,6 +70,7 @@ pub(super) struct Seen {
     pub(super) snapshot: Snapshot,
     pub(super) next: NextAdmission,
     pub(super) counts: GateCounts,
+    pub(super) background_callers: bool,
 }
 
 impl Shared {
@@ -75,9 +78,18 @@ impl Shared {
         let inner = Inner {
             state: State::new(constants),
             wake_at: None,
-            around: Around { cells: Cells::new(), log: EventLog::new(), counts: GateCounts::default() },
+            around: Around {
+                cells: Cells::new(),
+                log: EventLog::new(),
+                counts: GateCounts::default(),
+                background_callers: true,
+            },
         };
         Self { key, clock: Clock::start(), inner: Mutex::new(inner) }
+    }
+
+    pub(super) fn expect_no_background_callers(&self) {
+        self.inner.lock().around.background_callers = false;
     }
 
     pub(super) fn now(&self) -> Duration {
@@ -201,7 +213,8 @@ impl Shared {
         let now = self.clock.now();
         inner.step(Event::TimePassed, now, &mut after);
         let (state, counts) = (&inner.state, inner.around.counts);
-        (Seen { now, snapshot: state.snapshot(), next: state.next_admission(now), counts }, after)
+        let background_callers = inner.around.background_callers;
+        (Seen { now, snapshot: state.snapshot(), next: state.next_admission(now), counts, background_callers }, after)
     }
 
     /// Whether a gate that nobody holds may be forgotten, and what it counted.

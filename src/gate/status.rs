@@ -16,6 +16,10 @@ use crate::gate::snapshot::{BreakerSnapshot, DecidedBy, WaitingCounts};
 pub struct GateStatus {
     /// The homeserver.
     pub key: GateKey,
+    /// Whether background calls may go through it; `false` for
+    /// [those](crate::gate::HomeserverGate::without_background_callers) that only hear of what users wait for, and where
+    /// nothing ever waits.
+    pub background_callers: bool,
     /// Calls that may be out at once; 0 exactly while the breaker is not closed.
     pub limit: usize,
     /// Calls out that take a slot.
@@ -85,6 +89,7 @@ impl GateStatus {
         let last_hold = snapshot.held.last().copied();
         Self {
             key: key.clone(),
+            background_callers: seen.background_callers,
             limit: snapshot.limit,
             active: snapshot.active,
             held: snapshot.held.len(),

@@ -1,9 +1,11 @@
 //! Puts the parts of `portcullis serve` together. Whatever is wrong shows here, before anybody can connect.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use http::HeaderValue;
 
+use super::config::upstream::circle;
 use super::config::{Config, MediaCacheDir, MediaConfig, SigningKeySource, files};
 use super::embedded::EmbeddedHomeserver;
 use super::listener::ListenerLimits;
@@ -13,6 +15,7 @@ use super::request_pool::RequestPool;
 use super::router::Router;
 use super::runtime::HomeserverRuntime;
 use super::throw_away_files::ThrowAwayFiles;
+use super::upstream::{Upstream, UpstreamParts};
 use crate::admission::{RouteClass, TrustedProxies};
 use crate::gate::GateRegistry;
 use crate::outbound::{
@@ -83,8 +86,12 @@ pub fn assemble_trusting(config: &Config, roots: TlsRoots) -> Result<Assembled, 
     let signer = Arc::new(signer(config)?);
     let router = Router::new(config.server_name.clone(), Arc::<Ed25519Signer>::clone(&signer));
     let files = ThrowAwayFiles::of(&config.media)?;
-    let portcullis = portcullis(config, files.as_ref(), signer, roots)?;
-    let runtime = HomeserverRuntime::new(EmbeddedHomeserver::new(config), portcullis, router).keeping(files);
+    let gates = GateRegistry::default();
+    let upstream = upstream(config, &roots, &gates)?;
+    let portcullis = portcullis(config, files.as_ref(), signer, roots, gates)?;
+    let runtime = HomeserverRuntime::new(EmbeddedHomeserver::new(config), portcullis, router)
+        .in_front_of(upstream.map(Arc::new))
+        .keeping(files);
     let threads = config.request_threads;
     let pool = RequestPool::start(threads, threads.saturating_mul(QUEUED_PER_THREAD))
         .map_err(|error| StartError::of("request_threads", &format!("the threads cannot be started: {error}")))?;
@@ -106,17 +113,46 @@ impl Assembled {
     }
 }
 
+/// The homeserver behind, if there is one. It is not asked for anything: that it is down stops no start.
+fn upstream(config: &Config, roots: &TlsRoots, gates: &GateRegistry) -> Result<Option<Upstream>, StartError> {
+    let Some(origin) = &config.upstream else { return Ok(None) };
+    let parts = UpstreamParts {
+        origin,
+        own_name: config.server_name.clone(),
+        roots: roots.clone(),
+        gates,
+        trusted_proxies: TrustedProxies::new(config.trusted_proxies.iter().copied()),
+        ipv6_prefix: config.ipv6_client_prefix,
+    };
+    Upstream::new(parts).map(Some).map_err(|error| StartError::of(UPSTREAM_KEY, &error))
+}
+
+/// Sees that the homeserver behind is none of the sockets that were bound, each with its key: requests would go round in a
+/// circle. The ports are the real ones.
+///
+/// *Errors:* [`StartError`]. *Panics:* never. *Blocking:* looks up the name of the homeserver behind, if it has one.
+pub fn no_circle(config: &Config, bound: &[(&str, SocketAddr)]) -> Result<(), StartError> {
+    let Some(origin) = &config.upstream else { return Ok(()) };
+    match bound.iter().find(|(_, address)| origin.leads_to(*address)) {
+        Some((key, _)) => Err(StartError::of(UPSTREAM_KEY, &circle(key))),
+        None => Ok(()),
+    }
+}
+
+const UPSTREAM_KEY: &str = "homeserver.upstream";
+
 fn portcullis(
     config: &Config,
     files: Option<&ThrowAwayFiles>,
     signer: Arc<dyn RequestSigner>,
     roots: TlsRoots,
+    gates: GateRegistry,
 ) -> Result<Portcullis, StartError> {
     let (discovery, transport) = outbound(config, roots)?;
     let client = FederationClient::new(signer, discovery, transport).with_user_agent(user_agent());
     let mut builder = Portcullis::builder(config.server_name.clone(), config.request_threads)
         .federation_client(client)
-        .gates(GateRegistry::default())
+        .gates(gates)
         .client_rate(RouteClass::Directory, config.federation.lookup_rate)
         .client_rate(RouteClass::Media, config.media.fetch_rate)
         .require_token_for_remote(config.federation.require_token_for_remote)

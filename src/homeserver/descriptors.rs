@@ -4,7 +4,7 @@
 //! what other parts need is set aside before clients get the rest.
 
 use crate::admission::{ClientOutboundProxyPolicy, MediaLimits};
-use crate::limits::MAX_DESCRIPTORS_PER_CALL;
+use crate::limits::{MAX_DESCRIPTORS_PER_CALL, UPSTREAM_PASSED_ON, UPSTREAM_TOKEN_QUESTIONS};
 
 /// Connections of the operator's listener at once; a status page and a few scrapers.
 pub const ADMIN_CONNECTIONS: usize = 16;
@@ -26,6 +26,8 @@ pub struct OutboundNeeds {
     lookups: usize,
     /// For fetches of files.
     files: usize,
+    /// For the homeserver behind.
+    upstream: usize,
     /// A connection, and the file that is read for it.
     per_client: usize,
 }
@@ -55,28 +57,41 @@ impl OutboundNeeds {
     pub fn of(policy: ClientOutboundProxyPolicy, media: Option<MediaLimits>) -> Self {
         let lookups = policy.global_cap().saturating_mul(MAX_DESCRIPTORS_PER_CALL);
         match media {
-            None => Self { lookups, files: 0, per_client: 1 },
+            None => Self { lookups, files: 0, upstream: 0, per_client: 1 },
             Some(limits) => {
-                Self { lookups, files: limits.max_running().saturating_mul(DESCRIPTORS_PER_FETCH), per_client: 2 }
+                let files = limits.max_running().saturating_mul(DESCRIPTORS_PER_FETCH);
+                Self { lookups, files, upstream: 0, per_client: 2 }
             }
         }
     }
 
+    /// The same in front of another homeserver: a connection for each question and each request that it may be asked at
+    /// once. Those that are kept for the next request are among them.
+    #[must_use]
+    pub fn in_front_of_another(self) -> Self {
+        Self { upstream: UPSTREAM_TOKEN_QUESTIONS + UPSTREAM_PASSED_ON, ..self }
+    }
+
     fn set_aside(self) -> usize {
-        self.lookups.saturating_add(self.files).saturating_add(RESERVED_DESCRIPTORS)
+        let calls = self.lookups.saturating_add(self.files).saturating_add(self.upstream);
+        calls.saturating_add(RESERVED_DESCRIPTORS)
     }
 }
 
 fn told(limit: usize, needed: usize, needs: OutboundNeeds) -> String {
-    let OutboundNeeds { lookups, files, per_client } = needs;
+    let OutboundNeeds { lookups, files, upstream, per_client } = needs;
     let clients = LEAST_CLIENT_CONNECTIONS.saturating_mul(per_client);
     let (for_files, or_files) = match files {
         0 => (String::new(), ""),
         files => (format!("{files} for fetching files, "), " or media.max_running"),
     };
+    let for_upstream = match upstream {
+        0 => String::new(),
+        upstream => format!("{upstream} for the homeserver behind, "),
+    };
     format!(
         "the limit of open files is {limit}; {needed} are needed: {lookups} for lookups at other servers, \
-         {for_files}{RESERVED_DESCRIPTORS} for the server itself and {clients} for clients (raise ulimit -n, or lower \
+         {for_files}{for_upstream}{RESERVED_DESCRIPTORS} for the server itself and {clients} for clients (raise ulimit -n, or lower \
          request_threads{or_files})"
     )
 }
@@ -183,6 +198,16 @@ mod tests {
         );
         let few = needs(16, Some(MediaLimits::new(64, 64, 16, 16).unwrap()));
         assert_eq!(Descriptors::limited_to(1024).client_connections(512, few), Ok((1024 - 144 - 16 * 19 - 64) / 2));
+    }
+
+    #[test]
+    fn the_homeserver_behind_has_a_connection_for_all_it_may_be_asked_at_once() {
+        let in_front = needs(16, None).in_front_of_another();
+        let set_aside = 8 * 18 + 64 + 256 + 64;
+        assert_eq!(Descriptors::limited_to(set_aside + 16).client_connections(512, in_front), Ok(16));
+        let refused = Descriptors::limited_to(set_aside + 15).client_connections(512, in_front).unwrap_err();
+        assert!(refused.to_string().contains(", 320 for the homeserver behind, 64 for the server itself"), "{refused}");
+        assert_eq!(Descriptors::limited_to(1024).client_connections(512, in_front), Ok(496));
     }
 
     #[cfg(unix)]

@@ -3,7 +3,7 @@
 //! ```text
 //!  Listener ─► PooledHomeserver ─► RequestPool ─► HomeserverRuntime ─► Portcullis (directory routes)
 //!  whole         oneshot back        n threads       one lock      └─► Router (versions, keys, 404)
-//!  requests
+//!  requests      └─► Upstream: what is another homeserver's to answer, and whose a token is, before there is a thread
 //! ```
 
 pub mod admin;
@@ -19,3 +19,4 @@ pub mod request_pool;
 pub mod router;
 pub mod runtime;
 mod throw_away_files;
+pub mod upstream;

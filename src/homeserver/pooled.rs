@@ -1,5 +1,6 @@
 //! [`PooledHomeserver`]: hands whole requests to the request pool and waits for their answers without holding a thread.
 
+use std::future::Future;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -9,7 +10,8 @@ use tokio::sync::oneshot;
 
 use super::listener::Handler;
 use super::request_pool::RequestPool;
-use super::runtime::{Handled, HomeserverRuntime, OutboundRoutes};
+use super::runtime::{Before, Handled, HomeserverRuntime, OutboundRoutes};
+use super::upstream::Vouched;
 use crate::outbound::BoxFuture;
 use crate::portcullis::Portcullis;
 use crate::proxy::answer::ResponseBody;
@@ -39,22 +41,47 @@ impl<D: OutboundRoutes> PooledHomeserver<D> {
 
 impl<D: OutboundRoutes> Handler for PooledHomeserver<D> {
     fn handle(&self, peer: IpAddr, request: Request<Bytes>) -> BoxFuture<'static, Response<ResponseBody>> {
-        let (say, hear) = oneshot::channel();
-        let runtime = Arc::clone(&self.runtime);
-        let taken = self.pool.try_run(move || {
-            // Nobody listens any more if the client hung up; the work was done all the same.
-            drop(say.send(runtime.handle(peer, &request)));
-        });
-        Box::pin(async move {
-            match taken {
-                Ok(()) => match hear.await {
-                    Ok(Handled::Answer(answer)) => answer,
-                    Ok(Handled::Later(answer)) => answer.await,
-                    Err(_) => busy(),
-                },
-                Err(_) => busy(),
+        match self.runtime.before(peer, &request) {
+            Before::Pool(vouched) => {
+                let answer = on_the_pool(Arc::clone(&self.runtime), &self.pool, peer, request, vouched);
+                Box::pin(answer)
             }
-        })
+            Before::Later(answer) => answer,
+            Before::Ask(asking) => {
+                let (runtime, pool) = (Arc::clone(&self.runtime), Arc::clone(&self.pool));
+                Box::pin(async move {
+                    match asking.await {
+                        Ok(vouched) => on_the_pool(runtime, &pool, peer, request, Some(vouched)).await,
+                        Err(answer) => answer,
+                    }
+                })
+            }
+        }
+    }
+}
+
+/// Hands a request to the pool at once; the future waits for its answer.
+fn on_the_pool<D: OutboundRoutes>(
+    runtime: Arc<HomeserverRuntime<D>>,
+    pool: &RequestPool,
+    peer: IpAddr,
+    request: Request<Bytes>,
+    vouched: Option<Vouched>,
+) -> impl Future<Output = Response<ResponseBody>> + Send + 'static + use<D> {
+    let (say, hear) = oneshot::channel();
+    let taken = pool.try_run(move || {
+        // Nobody listens any more if the client hung up; the work was done all the same.
+        drop(say.send(runtime.handle_vouched(peer, &request, vouched.as_ref())));
+    });
+    async move {
+        match taken {
+            Ok(()) => match hear.await {
+                Ok(Handled::Answer(answer)) => answer,
+                Ok(Handled::Later(answer)) => answer.await,
+                Err(_) => busy(),
+            },
+            Err(_) => busy(),
+        }
     }
 }
 

@@ -5,6 +5,9 @@
 //!                                                         └─► what takes no thread: handed on, the thread is free ─► answer
 //! ```
 //!
+//! In front of another homeserver there is something [before](HomeserverRuntime::before) that: what is that homeserver's to
+//! answer never gets here, and what needs an access token comes once it is known whose that is.
+//!
 //! The lock is one plain mutex, never a reentrant one: releasing a reentrant lock frees one level of it, and a handler
 //! that was called by another would keep the whole homeserver waiting for a stranger's server.
 
@@ -22,8 +25,10 @@ use parking_lot::{Mutex, MutexGuard};
 use super::embedded::EmbeddedHomeserver;
 use super::router::Router;
 use super::throw_away_files::ThrowAwayFiles;
-use crate::admission::{Admission, ClientKey, ClientOutboundProxyPolicy, InFlightBudget};
+use super::upstream::{Upstream, Vouched};
+use crate::admission::{Admission, ClientKey, ClientOutboundProxyPolicy, InFlightBudget, InvalidRoute};
 use crate::outbound::BoxFuture;
+use crate::portcullis::sorted::Sorted;
 use crate::portcullis::{Begun, Portcullis, RemoteLookup};
 use crate::proxy::answer::{self, ResponseBody};
 use crate::proxy::local_view::LocalView;
@@ -37,6 +42,8 @@ pub struct HomeserverRuntime<D = Portcullis> {
     state: Mutex<EmbeddedHomeserver>,
     outbound: D,
     router: Router,
+    /// The homeserver behind, whose data is looked at instead of `state`.
+    upstream: Option<Arc<Upstream>>,
     panicked: Arc<AtomicU64>,
     /// Outlives the calls, which write there: fields are dropped in this order.
     #[cfg_attr(not(test), expect(dead_code, reason = "held, not read"))]
@@ -61,6 +68,14 @@ pub trait OutboundRoutes: Send + Sync + 'static {
 
     /// The door.
     fn admission(&self) -> &Admission;
+
+    /// Who answers a request, for a homeserver whose data is not in this process. Pure and quick, and without the lock.
+    ///
+    /// *Errors:* the request names nothing valid.
+    fn sort(&self, request: &Request<Bytes>) -> Result<Sorted, InvalidRoute> {
+        let _ = request;
+        Ok(Sorted::Here { needs_token: false })
+    }
 }
 
 /// Where the first half left off.
@@ -71,6 +86,17 @@ pub enum OutboundStep<L> {
     Call(L),
     /// A slot is held; the answer comes without a request thread.
     Later(BoxFuture<'static, Response<ResponseBody>>),
+}
+
+/// What a request does before it is given a request thread. None of it holds one.
+pub enum Before {
+    /// Nothing: it is [handled](HomeserverRuntime::handle_vouched) with what is known.
+    Pool(Option<Vouched>),
+    /// It gets none: its answer is the homeserver's behind. *Panics*, *Cancel safety:* as of [`Handled::Later`].
+    Later(BoxFuture<'static, Response<ResponseBody>>),
+    /// It waits until it is known whose its access token is, and is handled then; or it is answered without. *Panics:* as of
+    /// [`Handled::Later`]. *Cancel safety:* the question goes on without it.
+    Ask(BoxFuture<'static, Result<Vouched, Response<ResponseBody>>>),
 }
 
 /// What became of a request on its request thread.
@@ -102,7 +128,17 @@ impl<'g, 'm, T> RuntimeLockRelease<'g, 'm, T> {
 impl<D: OutboundRoutes> HomeserverRuntime<D> {
     /// A homeserver over `state`.
     pub fn new(state: EmbeddedHomeserver, outbound: D, router: Router) -> Self {
-        Self { state: Mutex::new(state), outbound, router, panicked: Arc::default(), files: None }
+        Self { state: Mutex::new(state), outbound, router, upstream: None, panicked: Arc::default(), files: None }
+    }
+
+    /// In front of `upstream`, if there is one.
+    pub(super) fn in_front_of(self, upstream: Option<Arc<Upstream>>) -> Self {
+        Self { upstream, ..self }
+    }
+
+    /// The homeserver behind.
+    pub fn upstream(&self) -> Option<&Upstream> {
+        self.upstream.as_deref()
     }
 
     /// Keeps the directory that files of other servers are written to as long as it is written to.
@@ -115,29 +151,63 @@ impl<D: OutboundRoutes> HomeserverRuntime<D> {
         self.files.as_ref()
     }
 
+    /// What a request of `peer` does before it is given a request thread.
+    ///
+    /// *Panics:* never, inside a tokio runtime with I/O and time on; a panic inside is answered 500 and counted.
+    /// *Blocking:* no.
+    pub fn before(&self, peer: IpAddr, request: &Request<Bytes>) -> Before {
+        let Some(upstream) = &self.upstream else { return Before::Pool(None) };
+        let before = || upstream.before(self.outbound.sort(request), peer, request);
+        match catch_unwind(AssertUnwindSafe(before)) {
+            Ok(Before::Pool(vouched)) => Before::Pool(vouched),
+            Ok(Before::Later(answer)) => Before::Later(self.watched(answer, |fault| fault)),
+            Ok(Before::Ask(asking)) => Before::Ask(self.watched(asking, Err)),
+            Err(_) => {
+                let fault = fault(&self.panicked);
+                Before::Later(Box::pin(std::future::ready(fault)))
+            }
+        }
+    }
+
     /// Answers one request of `peer`, on a thread of the request pool, or says that its answer needs none.
     ///
     /// *Panics:* never; a panic inside is answered 500 and counted. *Blocking:* as long as the lookup takes, which ends by
     /// its deadline plus the worker margin; everything else is answered, or handed on, at once.
     pub fn handle(&self, peer: IpAddr, request: &Request<Bytes>) -> Handled {
-        match catch_unwind(AssertUnwindSafe(|| self.answer(peer, request))) {
+        self.handle_vouched(peer, request, None)
+    }
+
+    /// The same with what the homeserver behind said [before](Self::before).
+    pub fn handle_vouched(&self, peer: IpAddr, request: &Request<Bytes>, vouched: Option<&Vouched>) -> Handled {
+        match catch_unwind(AssertUnwindSafe(|| self.answer(peer, request, vouched))) {
             Ok(Handled::Answer(answer)) => Handled::Answer(answer),
-            Ok(Handled::Later(answer)) => {
-                let panicked = Arc::clone(&self.panicked);
-                Handled::Later(Box::pin(
-                    AssertUnwindSafe(answer).catch_unwind().map(move |said| said.unwrap_or_else(|_| fault(&panicked))),
-                ))
-            }
+            Ok(Handled::Later(answer)) => Handled::Later(self.watched(answer, |fault| fault)),
             Err(_) => Handled::Answer(fault(&self.panicked)),
         }
     }
 
-    fn answer(&self, peer: IpAddr, request: &Request<Bytes>) -> Handled {
+    /// `work`, or a fault as `otherwise` has it if it panics.
+    fn watched<T: Send + 'static>(
+        &self,
+        work: BoxFuture<'static, T>,
+        otherwise: fn(Response<ResponseBody>) -> T,
+    ) -> BoxFuture<'static, T> {
+        let panicked = Arc::clone(&self.panicked);
+        Box::pin(
+            AssertUnwindSafe(work).catch_unwind().map(move |done| done.unwrap_or_else(|_| otherwise(fault(&panicked)))),
+        )
+    }
+
+    fn answer(&self, peer: IpAddr, request: &Request<Bytes>, vouched: Option<&Vouched>) -> Handled {
         if let Some(answer) = Router::preflight(request) {
             return Handled::Answer(answer);
         }
         let mut state = self.state.lock();
-        Handled::Answer(match self.outbound.begin(&*state, peer, request) {
+        let begun = match vouched {
+            Some(vouched) => self.outbound.begin(vouched, peer, request),
+            None => self.outbound.begin(&*state, peer, request),
+        };
+        Handled::Answer(match begun {
             Some(OutboundStep::Answer(answer)) => answer,
             Some(OutboundStep::Call(lookup)) => {
                 RuntimeLockRelease::of(&mut state).during(|| self.outbound.finish_blocking(lookup))
@@ -192,6 +262,16 @@ impl<L: fmt::Debug> fmt::Debug for OutboundStep<L> {
     }
 }
 
+impl fmt::Debug for Before {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Pool(vouched) => out.debug_tuple("Pool").field(vouched).finish(),
+            Self::Later(_) => out.write_str("Later"),
+            Self::Ask(_) => out.write_str("Ask"),
+        }
+    }
+}
+
 impl fmt::Debug for Handled {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -223,6 +303,10 @@ impl OutboundRoutes for Portcullis {
 
     fn admission(&self) -> &Admission {
         Self::admission(self)
+    }
+
+    fn sort(&self, request: &Request<Bytes>) -> Result<Sorted, InvalidRoute> {
+        Self::sort(self, request)
     }
 }
 

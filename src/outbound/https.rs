@@ -132,7 +132,7 @@ fn server_name(attempt: &Attempt) -> Option<ServerName<'static>> {
 
 const NOT_BUILDABLE: TransportError = TransportError { phase: TransportPhase::Build, timed_out: false };
 
-fn header_bytes(headers: &HeaderMap) -> usize {
+pub(crate) fn header_bytes(headers: &HeaderMap) -> usize {
     let line = |(name, value): (&HeaderName, &HeaderValue)| {
         name.as_str().len().saturating_add(value.len()).saturating_add(HEADER_LINE_EXTRA_BYTES)
     };

@@ -7,6 +7,8 @@ mod gates;
 mod lookups;
 mod media;
 mod rates;
+#[cfg(feature = "server")]
+mod sorted;
 
 use std::net::IpAddr;
 use std::time::Duration;

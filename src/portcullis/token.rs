@@ -12,7 +12,8 @@ pub(super) fn check_token(local: &dyn LocalView, headers: &HeaderMap) -> Result<
     local.user_of_token(token).map(drop).ok_or(Denied::UnknownToken)
 }
 
-fn bearer_token(headers: &HeaderMap) -> Option<&str> {
+/// The token of the first Authorization header, if it is one of a client's.
+pub(crate) fn bearer_token(headers: &HeaderMap) -> Option<&str> {
     let (scheme, token) = headers.get(AUTHORIZATION)?.to_str().ok()?.trim().split_once(' ')?;
     let token = token.trim();
     (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)

@@ -26,7 +26,7 @@ use http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
     ACCESS_CONTROL_EXPOSE_HEADERS, CONTENT_TYPE, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS,
 };
-use http::{HeaderMap, HeaderValue, Response, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use serde::Serialize;
 
 use crate::admission::{InvalidRoute, Refusal};
@@ -65,7 +65,21 @@ fn with_headers(status: StatusCode, body: Bytes) -> Response<ResponseBody> {
 
 /// Without these a browser shows a page nothing of an answer.
 fn open_to_browsers(headers: &mut HeaderMap) {
-    for (name, value) in [
+    for (name, value) in for_browsers() {
+        headers.insert(name, value);
+    }
+}
+
+/// The same where an answer of somebody else's says nothing of it.
+#[cfg(feature = "server")]
+fn fill_in_for_browsers(headers: &mut HeaderMap) {
+    for (name, value) in for_browsers() {
+        headers.entry(name).or_insert(value);
+    }
+}
+
+fn for_browsers() -> [(HeaderName, HeaderValue); 5] {
+    [
         (ACCESS_CONTROL_ALLOW_ORIGIN, "*"),
         (ACCESS_CONTROL_ALLOW_METHODS, "GET, POST, PUT, DELETE, OPTIONS"),
         // The last two are for parts of files.
@@ -73,9 +87,8 @@ fn open_to_browsers(headers: &mut HeaderMap) {
         // Without this a web client cannot see how long to wait.
         (ACCESS_CONTROL_EXPOSE_HEADERS, "Retry-After"),
         (X_CONTENT_TYPE_OPTIONS, "nosniff"),
-    ] {
-        headers.insert(name, HeaderValue::from_static(value));
-    }
+    ]
+    .map(|(name, value)| (name, HeaderValue::from_static(value)))
 }
 
 impl Refusal {

@@ -35,7 +35,7 @@ async fn a_gate_nobody_has_used() {
     assert_eq!(
         without_counts(json_of(&Rig::new())),
         json!({
-            "key": "https://matrix.example.org:443",
+            "key": "https://matrix.example.org:443", "background_callers": true,
             "limit": 2, "active": 0, "held": 0, "held_until_ms": [],
             "waiting": 0, "waiting_by_kind": {"background": 0, "brief": 0, "long_poll": 0}, "oldest_wait_ms": null,
             "breaker": {
@@ -60,7 +60,7 @@ async fn an_open_gate_with_a_hold_and_two_kinds_of_waiters() {
     assert_eq!(
         without_counts(json_of(&rig)),
         json!({
-            "key": "https://matrix.example.org:443",
+            "key": "https://matrix.example.org:443", "background_callers": true,
             "limit": 0, "active": 0, "held": 1, "held_until_ms": [870_000],
             "waiting": 2, "waiting_by_kind": {"background": 1, "brief": 0, "long_poll": 1}, "oldest_wait_ms": 20_000,
             "breaker": {

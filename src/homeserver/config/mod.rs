@@ -11,6 +11,7 @@ mod origin;
 mod rate;
 mod reader;
 mod units;
+pub(super) mod upstream;
 mod walk;
 mod warnings;
 
@@ -28,6 +29,7 @@ use self::files::NamedFiles;
 pub use self::media::{MediaCacheDir, MediaConfig};
 use self::origin::Origin;
 pub use self::reader::ConfigError;
+use super::upstream::UpstreamOrigin;
 use crate::admission::{Ipv6ClientPrefix, RateLimit};
 use crate::limits::DEFAULT_REQUEST_THREADS;
 use crate::proxy::local_view::ListedRoom;
@@ -57,6 +59,8 @@ pub struct Config {
     pub trusted_proxies: Vec<IpNet>,
     /// How many leading bits of an IPv6 address make one client.
     pub ipv6_client_prefix: Ipv6ClientPrefix,
+    /// The homeserver behind; without one there is the embedded homeserver.
+    pub upstream: Option<UpstreamOrigin>,
     /// The local room list.
     pub rooms: Vec<ListedRoom>,
     /// The local aliases.
@@ -220,6 +224,7 @@ impl Config {
             request_threads: DEFAULT_REQUEST_THREADS,
             trusted_proxies: Vec::new(),
             ipv6_client_prefix: Ipv6ClientPrefix::default(),
+            upstream: None,
             rooms: Vec::new(),
             aliases: Vec::new(),
             tokens: Vec::new(),

@@ -9,8 +9,6 @@ use toml::de::{DeTable, DeValue};
 use super::nearest::nearest;
 use super::origin::Origin;
 
-const LATER: &str = "comes with a later release; remove this key for now";
-
 /// One mistake in a configuration file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigError {
@@ -59,8 +57,6 @@ pub(super) struct Section<'a> {
     at: Option<Range<usize>>,
     table: Option<&'a DeTable<'a>>,
     known: Vec<&'static str>,
-    /// Spoken for by a later release: known, and not offered.
-    reserved: Vec<&'static str>,
 }
 
 impl<'a> Mistakes<'a> {
@@ -115,7 +111,7 @@ impl<'a> Mistakes<'a> {
 
 impl<'a> Section<'a> {
     pub(super) fn root(table: &'a DeTable<'a>) -> Self {
-        Self { prefix: String::new(), at: None, table: Some(table), known: Vec::new(), reserved: Vec::new() }
+        Self { prefix: String::new(), at: None, table: Some(table), known: Vec::new() }
     }
 
     /// The key with its tables.
@@ -134,25 +130,7 @@ impl<'a> Section<'a> {
                 None
             })
         });
-        Self { prefix, at, table, known: Vec::new(), reserved: Vec::new() }
-    }
-
-    /// A table that a later release has keys for.
-    pub(super) fn reserved_section(&mut self, key: &'static str, mistakes: &mut Mistakes<'_>) -> Self {
-        let section = self.section(key, mistakes);
-        self.hide(key);
-        section
-    }
-
-    /// A key of a later release: there it would mean something, so it is not ignored here.
-    pub(super) fn reserved(&mut self, key: &'static str, mistakes: &mut Mistakes<'_>) {
-        self.value(key, mistakes, |_| Err::<(), _>(LATER.into()));
-        self.hide(key);
-    }
-
-    fn hide(&mut self, key: &'static str) {
-        self.known.retain(|known| *known != key);
-        self.reserved.push(key);
+        Self { prefix, at, table, known: Vec::new() }
     }
 
     /// Every `[[key]]` table.
@@ -171,7 +149,6 @@ impl<'a> Section<'a> {
             at: Some(span),
             table: Some(table),
             known: Vec::new(),
-            reserved: Vec::new(),
         };
         tables.into_iter().enumerate().map(section).collect()
     }
@@ -234,7 +211,7 @@ impl<'a> Section<'a> {
     pub(super) fn end(self, mistakes: &mut Mistakes<'_>) {
         for (key, _) in self.table.into_iter().flatten() {
             let name = key.get_ref().as_ref();
-            if !self.known.contains(&name) && !self.reserved.contains(&name) {
+            if !self.known.contains(&name) {
                 let problem = match nearest(name, &self.known) {
                     Some(meant) => format!("there is no such key; did you mean {meant}?"),
                     None if self.known.is_empty() => "there is no such key".to_owned(),

@@ -13,6 +13,7 @@ use super::origin::Origin;
 use super::rate;
 use super::reader::{ConfigError, Mistakes, Section, flag, integer, parsed, text};
 use super::units::{DURATION, duration};
+use super::upstream::{upstream, without_embedded_data};
 use super::{
     ADMIN_LISTEN, AccessToken, Config, FederationConfig, LISTEN, LocalAlias, LogConfig, LogFormat, LogLevel,
     SigningKeySource,
@@ -103,10 +104,12 @@ fn whole(mut root: Section<'_>, paths: Paths<'_>, mistakes: &mut Mistakes<'_>) -
     let trusted_proxies = root.each("trusted_proxies", mistakes, proxy);
     let ipv6_client_prefix = root.value("ipv6_client_prefix", mistakes, ipv6_client_prefix).unwrap_or_default();
 
-    let mut homeserver = root.reserved_section("homeserver", mistakes);
-    homeserver.reserved("upstream", mistakes);
-    homeserver.end(mistakes);
-
+    let listeners = [("listen", listen), ("admin_listen", admin_listen)];
+    let homeserver = root.section("homeserver", mistakes);
+    let upstream = upstream(homeserver, listeners, mistakes);
+    if upstream.is_some() {
+        without_embedded_data(&mut root, mistakes);
+    }
     let rooms = rooms(root.sections("rooms", mistakes), mistakes);
     let aliases = aliases(root.sections("aliases", mistakes), server_name.as_ref(), mistakes);
     let tokens = tokens(root.sections("tokens", mistakes), server_name.as_ref(), mistakes);
@@ -123,6 +126,7 @@ fn whole(mut root: Section<'_>, paths: Paths<'_>, mistakes: &mut Mistakes<'_>) -
         request_threads,
         trusted_proxies,
         ipv6_client_prefix,
+        upstream,
         rooms,
         aliases,
         tokens,

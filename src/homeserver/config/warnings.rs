@@ -19,10 +19,23 @@ impl Config {
             let problem = format!("{} is open to others (mode {mode:o}); chmod 600 it", path.display());
             warnings.push(self.problem("signing_key", problem));
         }
+        warnings.extend(self.tokens_in_the_clear());
         warnings.extend(self.aliases_without_a_room());
         warnings.extend(self.about_media());
         warnings.extend(self.timeout_without_effect());
         warnings
+    }
+
+    /// Everybody's access token goes that way.
+    fn tokens_in_the_clear(&self) -> Option<ConfigError> {
+        let upstream = self.upstream.as_ref().filter(|upstream| !upstream.is_encrypted())?;
+        // A name is the operator's own, in a network of containers most often.
+        let elsewhere = upstream.address().is_some_and(|address| !address.is_loopback());
+        elsewhere.then(|| {
+            let problem =
+                "access tokens leave this machine unencrypted; write https://, or see that nobody listens there";
+            self.problem("homeserver.upstream", problem)
+        })
     }
 
     fn about_media(&self) -> Option<ConfigError> {
@@ -32,7 +45,7 @@ impl Config {
             Some(false) if media.legacy_endpoints => {
                 ("legacy_endpoints", "has no effect: remote media is off (remote_fetch_enabled = false)")
             }
-            Some(true) if self.tokens.is_empty() && !media.legacy_endpoints => {
+            Some(true) if self.upstream.is_none() && self.tokens.is_empty() && !media.legacy_endpoints => {
                 ("remote_fetch_enabled", "files are for those with a token alone, and there are no [[tokens]]")
             }
             Some(_) => return None,

@@ -76,3 +76,5 @@ pub(crate) fn says_too_much(answer: &Response<ResponseBody>) -> bool {
 pub(crate) fn internal_fault() -> Response<ResponseBody> {
     error(StatusCode::INTERNAL_SERVER_ERROR, "M_UNKNOWN", "Internal server error")
 }
+
+pub(crate) mod upstream;

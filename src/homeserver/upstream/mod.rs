@@ -1,0 +1,30 @@
+//! The homeserver behind, which this one stands in front of: [`Upstream`].
+//!
+//! It answers what is its own: the local room list, local aliases, its own files, and whose an access token is. Whatever is
+//! asked of it holds no request thread, so a homeserver that hangs, or a flood of made-up tokens, leaves them free; and it
+//! is asked in our own words, so nothing a client writes makes it call another server.
+//!
+//! | question | at once, in all | of one client | time |
+//! |---|---|---|---|
+//! | whose is this token | 64, equal ones counted once | 4 | 10 s; the answer is remembered for 60 s |
+//! | list, alias, file | 256 | 64 | 10 s to the head, then 16 KiB/s at least |
+//!
+//! Over a cap: 503. No answer, or no sense in it: 502, and never that the token is bad. A token that is revoked may be good
+//! here for 60 s more.
+
+mod addresses;
+mod body;
+mod client;
+mod homeserver;
+mod origin;
+mod rebuild;
+mod report;
+mod token_cache;
+mod tokens;
+mod view;
+mod whoami;
+
+pub(crate) use self::homeserver::UpstreamParts;
+pub use self::homeserver::{Upstream, UpstreamStatus};
+pub use self::origin::{InvalidUpstream, UpstreamOrigin};
+pub use self::view::Vouched;

@@ -1,0 +1,31 @@
+//! In front of another homeserver, over real sockets: what it is sent, what it is never sent, and what happens when it
+//! says nothing.
+//!
+//! | test | says | unplugged |
+//! |---|---|---|
+//! | `rebuilt` | nothing of a request is passed on as it was written | see there |
+//! | `passed_on` | answers come as they are, headers for one connection aside, files piece by piece | see there |
+//! | `tokens` | a token is asked about once a minute, and only the homeserver says that it is bad | see there |
+//! | `stopped` | a homeserver that hangs holds no request thread | see there |
+//! | `down` | what needs no token goes on without it | see there |
+//! | `gate` | its gate hears of accounts' requests alone | see there |
+//! | `circle` | requests do not go round in a circle | see there |
+#![cfg(feature = "server")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a helper outside a test function is test code all the same"
+)]
+
+mod circle;
+mod down;
+mod gate;
+mod passed_on;
+mod rebuilt;
+mod rig;
+mod stopped;
+#[path = "../support/mod.rs"]
+mod support;
+mod tokens;
