@@ -10,14 +10,14 @@ use crate::world::World;
 
 /// Many more than the pool has threads.
 const ATTACKERS: usize = 64;
-/// On each road, while the attack is on.
+/// On each road, while the attack is on. With the pauses between them they take longer than the deadline of a lookup.
 const REQUESTS: usize = 1_000;
 /// On each road, before it.
 const IDLE_REQUESTS: usize = 500;
 /// Honest clients side by side.
 const CALLERS: usize = 2;
 /// Other processes can spoil a measurement, never make it better.
-const ATTEMPTS: usize = 3;
+const ATTEMPTS: usize = 5;
 /// How much longer half of the requests, and all but one in a hundred, may take; the latter up to a time that nobody notices.
 const MEDIAN_FACTOR: f64 = 1.5;
 const TAIL_FACTOR: f64 = 3.0;
@@ -57,8 +57,8 @@ async fn nobody_notices(world: &World, modes: [&str; 2]) {
             assert_eq!((load.failed, load.latencies.count()), (0, REQUESTS), "{road}: none may fail");
             kept &= within(road, idle, &load.latencies);
         }
-        let status = serve.status().await;
-        assert_eq!(in_flight(&status), cap(&status), "the attack went on to the end: {status}");
+        // It goes on to the end: whoever was given up came back.
+        every_slot_taken(&serve).await;
         let tally = attack.tally();
         println!("    the attackers were told {:?}, the longest wait {:.1?}", tally.statuses, tally.longest);
         for (mode, remote) in modes.iter().zip(&remotes) {
@@ -66,6 +66,7 @@ async fn nobody_notices(world: &World, modes: [&str; 2]) {
             println!("    {mode}: {} connections, {} at once", counters.accepted, counters.max_open);
             assert!(counters.max_open > 0, "{mode} was never asked");
         }
+        assert!(tally.statuses.contains_key(&504), "no lookup was out as long as it may be");
         drop(attack);
         every_slot_free(&serve).await;
         if kept {

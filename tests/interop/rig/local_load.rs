@@ -1,14 +1,19 @@
 //! Honest requests that need no other server, and how long they took.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use http::Method;
 use tokio::task::JoinSet;
+use tokio::time::sleep;
 
 use super::{Client, Latencies};
 
 /// A page of the room list of the server itself.
 pub(crate) const LOCAL_LIST: &str = "/_matrix/client/v3/publicRooms?limit=10";
+
+/// Between two requests of one client: what is measured is how long an answer takes, not how many fit into a second.
+const PAUSE: Duration = Duration::from_millis(10);
 
 /// What came of many requests.
 #[derive(Clone, Debug, Default)]
@@ -31,6 +36,7 @@ pub(crate) async fn ask_locally(server: SocketAddr, requests: usize, callers: us
                     Ok(answer) if answer.status == 200 => load.latencies.add(answer.took),
                     _ => load.failed += 1,
                 }
+                sleep(PAUSE).await;
             }
             load
         });
