@@ -37,7 +37,7 @@ async fn nobody_notices(world: &World, modes: [&str; 2]) {
     let setup = if UPSTREAM {
         Setup::in_front_of(&world.home)
     } else {
-        Setup::embedded(&world.us().tls.server_name(), &world.home)
+        Setup::embedded(&world.us().tls.server_name(), &world.home.ca)
     };
     let serve = Serve::start(&setup.media("legacy_endpoints = true"));
     let roads = [("through us", serve.address()), ("straight to Synapse", world.home.address())];
@@ -48,7 +48,7 @@ async fn nobody_notices(world: &World, modes: [&str; 2]) {
             ask_locally(server, 50, CALLERS).await;
             idle.push(ask_locally(server, IDLE_REQUESTS, CALLERS).await.latencies);
         }
-        let remotes = modes.map(|mode| Stall::start(mode, &world.away, &[]));
+        let remotes = modes.map(|mode| Stall::start(mode, world.away.tls(), &[]));
         let attack = begin(&serve, &remotes);
         every_slot_taken(&serve).await;
         let mut kept = true;

@@ -40,7 +40,7 @@ pub(crate) async fn a_wrong_key_is_our_502(world: &World) {
     let other = Ed25519Signer::generate(name.parse().unwrap()).to_key_file_line();
     let (_, seed) = other.trim_end().rsplit_once(' ').unwrap();
     for line in [format!("{} {seed}\n", key_id.replace(':', " ")), other.clone()] {
-        let impostor = Serve::start(&Setup::embedded(&name, &world.away).signing_with(&line));
+        let impostor = Serve::start(&Setup::embedded(&name, &world.away.ca).signing_with(&line));
         let answer = Client::of(impostor.address()).get(&list(world, 42)).await;
         assert_refused_as_ours(&answer, &impostor);
     }

@@ -7,7 +7,6 @@
 //!
 //! Without `PORTCULLIS_INTEROP` nothing is downloaded: the tests run if Synapse is there already, and stand aside, loudly, if
 //! it is not. See `peers/README.md` for what is started and where it lives.
-#![cfg(unix)]
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,

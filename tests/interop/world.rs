@@ -58,7 +58,7 @@ impl Us {
     /// A new server with a new key that asks `peer`, changed by `with`.
     pub(crate) async fn start(peer: &Synapse, with: impl FnOnce(Setup) -> Setup) -> Self {
         let mut tls = TlsFront::bind(&peer.tls_cert, &peer.tls_key).await;
-        let serve = Serve::start(&with(Setup::embedded(&tls.server_name(), peer)));
+        let serve = Serve::start(&with(Setup::embedded(&tls.server_name(), &peer.ca)));
         tls.lead_to(serve.address());
         Self { serve, tls }
     }

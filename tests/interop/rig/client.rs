@@ -46,20 +46,22 @@ pub(crate) struct Drained {
 }
 
 impl Client {
-    /// Without a token, at an address of its own that is not a client's of [`Self::at`].
+    /// Without a token, at an address that no numbered client has.
     pub(crate) fn of(server: SocketAddr) -> Self {
-        Self::at(server, Ipv4Addr::new(203, 0, 113, 1))
-    }
-
-    /// A client at this address.
-    pub(crate) fn at(server: SocketAddr, address: Ipv4Addr) -> Self {
-        Self { server, address, token: None, connection: None }
+        Self { server, address: Ipv4Addr::new(203, 0, 113, 1), token: None, connection: None }
     }
 
     /// The `number`th client: all have addresses of their own.
     pub(crate) fn numbered(server: SocketAddr, number: usize) -> Self {
-        let first = u32::from(Ipv4Addr::new(198, 18, 0, 0));
-        Self::at(server, Ipv4Addr::from(first + u32::try_from(number).unwrap()))
+        let mut client = Self::of(server);
+        client.become_number(number);
+        client
+    }
+
+    /// The next requests are those of the `number`th client, on the same connection: a reverse proxy does that too.
+    pub(crate) fn become_number(&mut self, number: usize) {
+        let first = u32::from(Ipv4Addr::new(10, 0, 0, 0));
+        self.address = Ipv4Addr::from(first + u32::try_from(number).unwrap());
     }
 
     pub(crate) fn with_token(mut self, token: &str) -> Self {

@@ -15,7 +15,7 @@ mod synapse;
 mod tls_front;
 
 pub(crate) use attackers::{Attackers, Tally};
-pub(crate) use client::{Answer, Client, Drained};
+pub(crate) use client::{Answer, Client, Drained, PROXY};
 pub(crate) use latencies::Latencies;
 pub(crate) use local_load::{LOCAL_LIST, LocalLoad, ask_locally};
 pub(crate) use process::{Footprint, Process};

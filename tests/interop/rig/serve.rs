@@ -25,6 +25,7 @@ pub(crate) struct Setup {
     key: Key,
     upstream: Option<String>,
     ca: PathBuf,
+    log: &'static str,
     more: String,
 }
 
@@ -35,11 +36,18 @@ enum Key {
 }
 
 impl Setup {
-    /// A server of its own, with an embedded homeserver and a new key, that trusts the authority of the peers.
-    pub(crate) fn embedded(server_name: &str, peer: &Synapse) -> Self {
+    /// A server of its own, with an embedded homeserver and a new key, that trusts this authority.
+    pub(crate) fn embedded(server_name: &str, ca: &Path) -> Self {
         let name: ServerName = server_name.parse().unwrap();
         let key = Key::Line(Ed25519Signer::generate(name).to_key_file_line());
-        Self { server_name: server_name.into(), key, upstream: None, ca: peer.ca.clone(), more: String::new() }
+        Self {
+            server_name: server_name.into(),
+            key,
+            upstream: None,
+            ca: ca.to_owned(),
+            log: "debug",
+            more: String::new(),
+        }
     }
 
     /// In front of this homeserver, under its name and with its key.
@@ -49,13 +57,26 @@ impl Setup {
             key: Key::File(home.signing_key.clone()),
             upstream: Some(home.base_url.clone()),
             ca: home.ca.clone(),
+            log: "debug",
             more: String::new(),
         }
+    }
+
+    /// With the key of this homeserver, whose name it has to have too.
+    pub(crate) fn signing_as(mut self, home: &Synapse) -> Self {
+        self.key = Key::File(home.signing_key.clone());
+        self
     }
 
     /// With this line of a key file in place of its own.
     pub(crate) fn signing_with(mut self, line: &str) -> Self {
         self.key = Key::Line(line.into());
+        self
+    }
+
+    /// With the log of a server in use: nothing per request.
+    pub(crate) fn quiet(mut self) -> Self {
+        self.log = "info";
         self
     }
 
@@ -67,7 +88,7 @@ impl Setup {
     }
 
     fn configuration(&self, key: &Path) -> String {
-        let Self { server_name, upstream, ca, more, .. } = self;
+        let Self { server_name, upstream, ca, log, more, .. } = self;
         let homeserver = upstream.as_ref().map_or_else(
             || {
                 format!(
@@ -90,7 +111,7 @@ extra_ca_file = "{ca}"
 allow_networks = ["127.0.0.0/8"]
 
 [log]
-level = "debug"
+level = "{log}"
 
 [media]
 remote_fetch_enabled = true

@@ -2,11 +2,12 @@
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use serde::Deserialize;
 
-use super::{Process, Synapse, peers};
+use super::{Process, peers};
 
 /// It ends by itself, should its user be killed: after an hour and a half.
 const SECONDS: &str = "5400";
@@ -29,8 +30,8 @@ pub(crate) struct Counters {
 }
 
 impl Stall {
-    /// Its certificate is of the authority of the peers.
-    pub(crate) fn start(mode: &str, of: &Synapse, more: &[&str]) -> Self {
+    /// With the certificate in this folder, which is made where it is missing; its authority is `ca.crt` there.
+    pub(crate) fn start(mode: &str, tls: &Path, more: &[&str]) -> Self {
         #[derive(Deserialize)]
         struct Ready {
             port: u16,
@@ -39,7 +40,7 @@ impl Stall {
 
         let mut process = Command::new(peers().join("stall.py"))
             .args([mode, "--seconds", SECONDS, "--tls-dir"])
-            .arg(of.ca.parent().unwrap())
+            .arg(tls)
             .args(more)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

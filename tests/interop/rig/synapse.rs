@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::env;
 use std::fs::{self, File, TryLockError};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -112,6 +112,11 @@ impl Synapse {
 
     pub(crate) fn address(&self) -> std::net::SocketAddr {
         self.base_url.strip_prefix("http://").unwrap().parse().unwrap()
+    }
+
+    /// The folder of the certificates of all peers.
+    pub(crate) fn tls(&self) -> &Path {
+        self.ca.parent().unwrap()
     }
 
     pub(crate) fn process(&self) -> Process {
