@@ -56,9 +56,8 @@ fn machine() -> String {
     let memory = fs::read_to_string("/proc/meminfo").unwrap();
     let kib = memory.lines().find_map(|line| line.strip_prefix("MemTotal:")).unwrap().trim().trim_end_matches(" kB");
     let gib = kib.parse::<u64>().unwrap().div_ceil(1024 * 1024);
-    format!(
-        "Linux, {cores} cores, {gib} GiB of memory; the load, the peers and what is measured share them. Release build."
-    )
+    let build = if cfg!(debug_assertions) { "A debug build, for trying this out" } else { "Release build" };
+    format!("Linux, {cores} cores, {gib} GiB of memory; the load, the peers and what is measured share them. {build}.")
 }
 
 /// In milliseconds, with as many digits as say something.

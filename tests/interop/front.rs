@@ -4,7 +4,7 @@ use http::Method;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use crate::files::assert_is;
+use crate::files::{assert_has_the_bytes_of, assert_is};
 use crate::lists::encoded;
 use crate::rig::{Client, Serve, Setup};
 use crate::world::World;
@@ -54,14 +54,11 @@ pub(crate) async fn own_files_come_from_behind(world: &World) {
     let serve = in_front(world);
     for kind in ["png", "binary"] {
         let file = &world.home.media[kind];
-        assert_is_the_file(&user(world, &serve).get(&format!("{DOWNLOAD}{}", file.path())).await, file.bytes);
+        // With its own headers.
+        assert_has_the_bytes_of(&user(world, &serve).get(&format!("{DOWNLOAD}{}", file.path())).await, file);
     }
     let path = format!("{DOWNLOAD}{}", world.home.media["png"].path());
     assert_eq!(stranger(&serve).get(&path).await.status, 401);
-}
-
-fn assert_is_the_file(answer: &crate::rig::Answer, bytes: u64) {
-    assert_eq!((answer.status, answer.body.len()), (200, usize::try_from(bytes).unwrap()));
 }
 
 pub(crate) async fn a_token_is_known_behind(world: &World) {

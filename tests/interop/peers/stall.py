@@ -26,7 +26,7 @@ answers /.well-known/matrix/server with NAME whatever the mode. --file-bytes mak
 healthy answer that large (default: ten bytes). Ends by itself after --seconds
 (default 600), or on SIGTERM/SIGINT, printing the counters as its last line.
 """
-import argparse, asyncio, json, os, shutil, signal, socket, ssl, struct, subprocess, sys, tempfile, time, zlib
+import argparse, asyncio, json, logging, os, shutil, signal, socket, ssl, struct, subprocess, sys, tempfile, time, zlib
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -90,6 +90,8 @@ class Remote:
             writer.transport.abort() if self.a.mode == "reset" else writer.close()
 
     async def send(self, writer, data):
+        if writer.transport.is_closing():       # or it would be written to for ever: nothing raises
+            raise ConnectionResetError
         writer.write(data)
         stats["bytes_sent"] += len(data)
         await writer.drain()
@@ -171,6 +173,7 @@ async def tell(reader, writer):
 
 
 async def main(args):
+    logging.getLogger("asyncio").setLevel(logging.CRITICAL)     # it tells of each peer that goes away
     tls_dir = Path(args.tls_dir)
     subprocess.run([Path(__file__).resolve().parent / "mkcert", tls_dir], check=True)
     remote = Remote(args)
