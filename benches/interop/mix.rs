@@ -16,6 +16,8 @@ use crate::rig::Client;
 /// Hostile lookups come in waves, so that honest ones get through between them: so long they last, in each period.
 const WAVE: Duration = Duration::from_secs(20);
 const PERIOD: Duration = Duration::from_secs(35);
+/// So many take turns as one honest client, so that none of them goes over what one may ask for in a minute.
+const CROWD: usize = 500;
 /// A slow reader takes so many bytes at a time, so often.
 const SIP_BYTES: usize = 512;
 const SIP_PAUSE: Duration = Duration::from_millis(500);
@@ -73,6 +75,9 @@ impl Mix {
                 for request in (first..).step_by(clients) {
                     if waves {
                         calm_is_over(began).await;
+                    } else {
+                        // Nobody asks for much; many ask.
+                        client.become_number(CROWD * number + request % CROWD);
                     }
                     client = match &token {
                         Token::None => client,

@@ -13,6 +13,9 @@ const MEMORY_KIB: u64 = 16 * 1024;
 const DESCRIPTORS: u64 = 32;
 const THREADS: u64 = 2;
 
+/// The verdict that fails a run.
+pub(crate) const GROWS: &str = "grows";
+
 /// One moment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sample {
@@ -67,7 +70,7 @@ pub(crate) struct Trend {
     pub(crate) first: u64,
     pub(crate) last: u64,
     pub(crate) most: u64,
-    pub(crate) grows: bool,
+    pub(crate) verdict: &'static str,
 }
 
 impl Series {
@@ -77,8 +80,12 @@ impl Series {
         let third = counted.len() / 3;
         let first = (self.summary)(counted[..third].to_vec());
         let last = (self.summary)(counted[counted.len() - third..].to_vec());
-        let grows = self.slack.is_some_and(|slack| last > first + slack.max(first * SHARE_PERCENT / 100));
-        Trend { first, last, most: peak(values), grows }
+        let verdict = match self.slack {
+            None => "capped",
+            Some(slack) if last > first + slack.max(first * SHARE_PERCENT / 100) => GROWS,
+            Some(_) => "flat",
+        };
+        Trend { first, last, most: peak(values), verdict }
     }
 }
 

@@ -9,7 +9,7 @@ use crate::mix::{Mix, Stream, Token, summed};
 use crate::plot::plot;
 use crate::report::{self, Report};
 use crate::rig::{LOCAL_LIST, MIB, OWN_TOKEN, RunLock, Serve, Setup, Stall, Synapse, UPSTREAM};
-use crate::samples::{RULE, SERIES, Sample, csv};
+use crate::samples::{GROWS, RULE, SERIES, Sample, csv};
 
 const EVERY: Duration = Duration::from_secs(5);
 /// When every slot has to be back after the load.
@@ -85,7 +85,7 @@ pub(crate) async fn run(length: Duration) -> bool {
     let mut flat = true;
     for series in &SERIES {
         let trend = series.trend(&samples);
-        flat &= !trend.grows;
+        flat &= trend.verdict != GROWS;
         let at = |footprint| {
             let sample = Sample { footprint, directory: 0, media: 0, at: Duration::ZERO, behind_kib: None };
             shown((series.of)(&sample), series.unit)
@@ -98,7 +98,7 @@ pub(crate) async fn run(length: Duration) -> bool {
             shown(trend.most, series.unit),
             if slots { "0".to_owned() } else { at(before) },
             if slots { if free { "0".to_owned() } else { "not free".to_owned() } } else { at(after) },
-            if trend.grows { "grows".to_owned() } else { "flat".to_owned() },
+            trend.verdict.to_owned(),
         ]);
     }
     report.line(&format!("\n{RULE}"));

@@ -1,6 +1,7 @@
 //! A client of a homeserver, coming through a reverse proxy that says which address it has.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -15,6 +16,9 @@ use tokio::time::Instant;
 
 /// The reverse proxy all clients come through.
 pub(crate) const PROXY: Ipv4Addr = Ipv4Addr::new(127, 2, 0, 1);
+
+/// Clients without a number have addresses from here on.
+const UNNUMBERED: usize = 1 << 20;
 
 /// Keeps its connection for the next request, as browsers do.
 pub(crate) struct Client {
@@ -46,14 +50,15 @@ pub(crate) struct Drained {
 }
 
 impl Client {
-    /// Without a token, at an address that no numbered client has.
+    /// Without a token, at an address that nobody has had: what one test asks for is not counted against the next.
     pub(crate) fn of(server: SocketAddr) -> Self {
-        Self { server, address: Ipv4Addr::new(203, 0, 113, 1), token: None, connection: None }
+        static NEXT: AtomicUsize = AtomicUsize::new(UNNUMBERED);
+        Self::numbered(server, NEXT.fetch_add(1, Ordering::Relaxed))
     }
 
     /// The `number`th client: all have addresses of their own.
     pub(crate) fn numbered(server: SocketAddr, number: usize) -> Self {
-        let mut client = Self::of(server);
+        let mut client = Self { server, address: Ipv4Addr::UNSPECIFIED, token: None, connection: None };
         client.become_number(number);
         client
     }
