@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::report::{Report, mib, ms};
-use crate::rig::{Client, Latencies, MIB, OWN_TOKEN, Process, RunLock, Serve, Setup, Stall, Synapse, UPSTREAM};
+use crate::rig::{Client, Latencies, MIB, Process, RunLock, Serve, Setup, Stall, Synapse};
 
 /// Side by side: below our cap, so that nobody is refused.
 const CALLERS: usize = 4;
@@ -54,12 +54,9 @@ pub(crate) async fn run() -> bool {
     let away = Synapse::up("load-away", ROOMS).wiped_at_the_end();
     let home = Synapse::up("load-home", 20).wiped_at_the_end();
     let fast = Stall::start("ok", away.tls(), &["--file-bytes", &FILE_BYTES.to_string()]);
-    let setup = if UPSTREAM { Setup::in_front_of(&home) } else { Setup::embedded(&home.server_name, &home.ca) };
-    // Without an upstream we speak in its name all the same, with its key: its Synapse hands that out.
-    let setup = setup.signing_as(&home).quiet().media("cache_size = \"4 GiB\"");
+    let setup = Setup::in_front_of(&home).quiet().media("cache_size = \"4 GiB\"");
     let serve = Serve::start(&setup);
-    let token = if UPSTREAM { home.access_token.clone() } else { OWN_TOKEN.to_owned() };
-    let behind = UPSTREAM.then(|| home.process());
+    let token = home.access_token.clone();
     let roads = [
         Road {
             name: "Synapse alone",
@@ -67,12 +64,7 @@ pub(crate) async fn run() -> bool {
             token: home.access_token.clone(),
             processes: vec![home.process()],
         },
-        Road {
-            name: "through us",
-            server: serve.address(),
-            token,
-            processes: [serve.process()].into_iter().chain(behind).collect(),
-        },
+        Road { name: "through us", server: serve.address(), token, processes: vec![serve.process(), home.process()] },
     ];
     let remotes = [
         Remote {
@@ -90,9 +82,6 @@ pub(crate) async fn run() -> bool {
     ));
     report.line("before. Both roads take turns, half of a row's requests at a time. A file has 20 MiB; its rate is whole files a second. The");
     report.line("peak of memory is that of all processes on the road.");
-    if !UPSTREAM {
-        report.line("\n`serve` has its embedded homeserver here, and no Synapse behind it.");
-    }
     report.heads(&[
         "what",
         "remote",

@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use crate::mix::{Mix, Stream, Token, summed};
 use crate::plot::plot;
 use crate::report::{self, Report};
-use crate::rig::{LOCAL_LIST, MIB, OWN_TOKEN, RunLock, Serve, Setup, Stall, Synapse, UPSTREAM};
+use crate::rig::{LOCAL_LIST, MIB, RunLock, Serve, Setup, Stall, Synapse};
 use crate::samples::{GROWS, RULE, SERIES, Sample, csv};
 
 const EVERY: Duration = Duration::from_secs(5);
@@ -50,12 +50,7 @@ impl Peers {
 /// Whether everything stayed flat.
 pub(crate) async fn run(length: Duration) -> bool {
     let peers = Peers::start();
-    let setup = if UPSTREAM {
-        Setup::in_front_of(&peers.home)
-    } else {
-        // In its name all the same, with its key: its Synapse hands that out.
-        Setup::embedded(&peers.home.server_name, &peers.home.ca).signing_as(&peers.home)
-    };
+    let setup = Setup::in_front_of(&peers.home);
     let serve = Serve::start(&setup.quiet().media("legacy_endpoints = true\ncache_size = \"256 MiB\""));
     let before = serve.process().footprint().unwrap();
     let mut mix = load(&peers, &serve);
@@ -76,11 +71,9 @@ pub(crate) async fn run(length: Duration) -> bool {
     let after = serve.process().footprint().unwrap();
 
     let mut report = Report::begin("soak", &format!("Soak: {} minutes of mixed load", length.as_secs() / 60));
-    report.line(if UPSTREAM {
-        "`serve` in front of a Synapse; remotes are another Synapse, a fast fake, and peers that are silent, drip or send 1 GiB."
-    } else {
-        "`serve` with its embedded homeserver; remotes are a Synapse, a fast fake, and peers that are silent, drip or send 1 GiB."
-    });
+    report.line(
+        "`serve` in front of a Synapse; remotes are another Synapse, a fast fake, and peers that are silent, drip or send 1 GiB.",
+    );
     report.heads(&["every 5 s", "first third", "last third", "most", "before", "at rest after", "verdict"]);
     let mut flat = true;
     for series in &SERIES {
@@ -131,7 +124,7 @@ pub(crate) async fn run(length: Duration) -> bool {
 
 /// Everybody at once.
 fn load(peers: &Peers, serve: &Serve) -> Mix {
-    let token = if UPSTREAM { peers.home.access_token.clone() } else { OWN_TOKEN.to_owned() };
+    let token = peers.home.access_token.clone();
     let user = Token::One(token.clone());
     let honest = |name, clients, pause_ms, token: &Token| Stream {
         name,
@@ -189,13 +182,13 @@ fn load(peers: &Peers, serve: &Serve) -> Mix {
 
 async fn sample(peers: &Peers, serve: &Serve, began: Instant) -> Sample {
     let status = serve.status().await;
-    let behind = peers.home.process().footprint().map(|footprint| footprint.resident_kib);
+    let behind_kib = peers.home.process().footprint().map(|footprint| footprint.resident_kib);
     Sample {
         at: began.elapsed(),
         footprint: serve.process().footprint().expect("serve runs"),
         directory: slots(&status, "directory"),
         media: slots(&status, "media"),
-        behind_kib: behind.filter(|_| UPSTREAM),
+        behind_kib,
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::rig::{Attackers, Latencies, Serve, Setup, Stall, UPSTREAM, ask_locally};
+use crate::rig::{Attackers, Latencies, Serve, Setup, Stall, ask_locally};
 use crate::world::World;
 
 /// Many more than the pool has threads.
@@ -34,12 +34,7 @@ pub(crate) async fn dripping_remotes_slow_nobody_down(world: &World) {
 }
 
 async fn nobody_notices(world: &World, modes: [&str; 2]) {
-    let setup = if UPSTREAM {
-        Setup::in_front_of(&world.home)
-    } else {
-        Setup::embedded(&world.us().tls.server_name(), &world.home.ca)
-    };
-    let serve = Serve::start(&setup.media("legacy_endpoints = true"));
+    let serve = Serve::start(&Setup::in_front_of(&world.home).media("legacy_endpoints = true"));
     let roads = [("through us", serve.address()), ("straight to Synapse", world.home.address())];
     for attempt in 1..=ATTEMPTS {
         let mut idle = Vec::new();

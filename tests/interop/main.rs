@@ -28,7 +28,6 @@ use std::process::ExitCode;
 use std::sync::{Arc, OnceLock};
 
 use libtest_mimic::{Arguments, Trial};
-use rig::UPSTREAM;
 use world::World;
 
 /// Set: the tests run whatever they need, and standing aside is a failure.
@@ -54,7 +53,7 @@ const REMOTE: &[(&str, Test)] = tests! {
 };
 
 /// A Synapse is behind us; where another server is asked, it is the other Synapse.
-const UPSTREAMS: &[(&str, Test)] = tests! {
+const UPSTREAM: &[(&str, Test)] = tests! {
     front: local_lists_come_from_behind, local_aliases_come_from_behind, own_files_come_from_behind, a_token_is_known_behind,
         an_alias_is_made_and_removed_through_us, other_servers_are_asked_with_its_key,
         while_it_is_stopped_the_rest_works, forged_tokens_take_no_thread;
@@ -95,6 +94,5 @@ fn trials(world: &Arc<OnceLock<World>>) -> Vec<Trial> {
             Ok(())
         })
     };
-    let needs_upstream = UPSTREAMS.iter().map(trial).map(|trial| trial.with_ignored_flag(!UPSTREAM));
-    REMOTE.iter().map(trial).chain(needs_upstream).chain(ATTACKS.iter().map(trial)).collect()
+    REMOTE.iter().chain(UPSTREAM).chain(ATTACKS).map(trial).collect()
 }

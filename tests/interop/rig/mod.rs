@@ -23,9 +23,6 @@ pub(crate) use serve::{OWN_TOKEN, Serve, Setup};
 pub(crate) use stall::{Counters, Stall};
 pub(crate) use synapse::{Media, RunLock, Stopped, Synapse, installed};
 pub(crate) use tls_front::TlsFront;
-
-/// Whether this `serve` can stand in front of a homeserver (`homeserver.upstream`).
-pub(crate) const UPSTREAM: bool = false;
 /// Bytes.
 pub(crate) const MIB: u64 = 1024 * 1024;
 

@@ -62,12 +62,6 @@ impl Setup {
         }
     }
 
-    /// With the key of this homeserver, whose name it has to have too.
-    pub(crate) fn signing_as(mut self, home: &Synapse) -> Self {
-        self.key = Key::File(home.signing_key.clone());
-        self
-    }
-
     /// With this line of a key file in place of its own.
     pub(crate) fn signing_with(mut self, line: &str) -> Self {
         self.key = Key::Line(line.into());
