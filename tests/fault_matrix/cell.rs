@@ -13,7 +13,7 @@ use crate::loopback::{ClientAnswer, World, ask_from_a_thread, assert_at_rest, cl
 use crate::support::{PrivateCa, TlsPeer, descriptors, until};
 
 /// Where time is to end the call. Long enough that connecting, with a third of it, succeeds on a busy machine.
-pub(crate) const SHORT: Duration = Duration::from_secs(3);
+pub(crate) const SHORT: Duration = Duration::from_secs(6);
 
 /// What must not be told: where the peer is, how far the call got, and who says so.
 pub(crate) const NEVER_TOLD: &[&str] = &[
