@@ -156,6 +156,6 @@ pub use server_name::{DnsName, Host, InvalidServerName, ServerName};
 pub use status::{BudgetStatus, Budgets, CallTimesByClass, Calls, Destinations, MediaStatus, Status, WorkerStatus};
 
 /// The README's examples, compiled and run with the doc tests.
-#[cfg(all(doctest, feature = "outbound", feature = "gate"))]
+#[cfg(all(doctest, feature = "outbound", feature = "gate", feature = "tower"))]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -125,7 +125,7 @@ async fn a_person_sees_slots_gates_servers_and_calls() {
     let _busy = busy(&rig).await;
     let url = page_of(rig.address);
     if let Some(file) = env::var_os("PORTCULLIS_SCREENSHOT") {
-        chromium.screenshot(&url, A_WHILE_MS, Path::new(&file), &["--window-size=1180,1240"]).await;
+        chromium.screenshot(&url, A_WHILE_MS, Path::new(&file), &["--window-size=1180,1270"]).await;
     }
     let dom = chromium.dom(&url, A_WHILE_MS, &[]).await;
     assert!(dom.contains("<title>portcullis hs.self.example</title>"), "{dom}");
