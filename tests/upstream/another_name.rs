@@ -1,4 +1,4 @@
-//! A homeserver behind whose users are of another server_name: the operator is told, once.
+//! A homeserver behind whose users are of another `server_name`: the operator is told, once.
 //!
 //! *Unplug:* leave `warn_of_another_name` out of `WhoamiOverHttp::ask`, or let it warn each time.
 
