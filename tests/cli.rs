@@ -264,6 +264,34 @@ fn each_mistake_is_one_clear_line_and_status_2() {
 }
 
 #[test]
+fn a_front_before_itself_does_not_start() {
+    let directory = configured("circle", "");
+    let serve = |upstream: &str, [listen, admin]: [&str; 2]| {
+        let head = "server_name = \"us.example\"\nsigning_key = \"key\"\nmedia.remote_fetch_enabled = false\n";
+        let sockets = format!("listen = \"{listen}\"\nadmin_listen = \"{admin}\"\n");
+        let toml = format!("{head}{sockets}homeserver.upstream = \"{upstream}\"\n");
+        fs::write(directory.join("portcullis.toml"), toml).unwrap();
+        run(&["serve", "--config", "portcullis.toml"], &directory)
+    };
+    let is_told = |output: &Output, key: &str| {
+        let start = format!("portcullis: portcullis.toml:6: homeserver.upstream: this is our own {key}: ");
+        assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0));
+        assert!(told(output).starts_with(&start) && told(output).lines().count() == 1, "{}", told(output));
+    };
+    // By address it is seen before a socket is bound.
+    is_told(&serve("http://127.0.0.1:8009", ["127.0.0.1:8009", "127.0.0.1:0"]), "listen");
+    is_told(&serve("http://[::ffff:127.0.0.1]:9009", ["127.0.0.1:0", "127.0.0.1:9009"]), "admin_listen");
+    // By name, once both are. A port that was free a moment ago may be somebody else's by then.
+    let by_name = || {
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let own = format!("127.0.0.1:{port}");
+        let output = serve(&format!("http://localhost:{port}"), [&own, "127.0.0.1:0"]);
+        (!told(&output).contains("cannot listen on")).then_some(output)
+    };
+    is_told(&(0..20).find_map(|_| by_name()).unwrap(), "listen");
+}
+
+#[test]
 fn both_sockets_that_cannot_be_had_are_told_at_once() {
     let taken = [TcpListener::bind("127.0.0.1:0").unwrap(), TcpListener::bind("127.0.0.1:0").unwrap()];
     let [clients, operator] = taken.each_ref().map(|taken| taken.local_addr().unwrap());

@@ -14,6 +14,7 @@ use portcullis::homeserver::assemble::{Assembled, assemble, no_circle};
 use portcullis::homeserver::config::{Config, LogConfig, LogFormat, LogLevel};
 use portcullis::homeserver::descriptors::{ADMIN_CONNECTIONS, Descriptors, OutboundNeeds};
 use portcullis::homeserver::listener::{Listener, ListenerLimits};
+use portcullis::homeserver::upstream::Upstream;
 use tokio::sync::watch;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt as _;
@@ -146,8 +147,10 @@ async fn listen(clients: Listener, operator: Listener, config: &Config, assemble
 /// What the operator is shown.
 fn admin(bound: SocketAddr, assembled: &Assembled) -> Admin {
     let (runtime, pool) = (Arc::clone(&assembled.runtime), Arc::downgrade(&assembled.pool));
-    let counted = Arc::clone(&assembled.runtime);
-    Admin::new(bound, move || runtime.outbound().status()).with_request_pool(move || {
+    let (counted, in_front) = (Arc::clone(&assembled.runtime), Arc::clone(&assembled.runtime));
+    let admin = Admin::new(bound, move || runtime.outbound().status());
+    let admin = admin.with_upstream(move || in_front.upstream().map(Upstream::status));
+    admin.with_request_pool(move || {
         // Whoever holds the last of the pool waits for its threads, so that this holds none.
         pool.upgrade().map(|pool| RequestPoolStatus::of(&pool, counted.panicked())).unwrap_or_default()
     })

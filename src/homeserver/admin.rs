@@ -32,6 +32,7 @@ use self::hosts::AdminHosts;
 pub use self::process::ProcessFigures;
 pub use self::report::{AdminStatus, RequestPoolStatus};
 use super::listener::{BadRequest, Handler};
+use super::upstream::UpstreamStatus;
 use crate::outbound::BoxFuture;
 use crate::proxy::answer::ResponseBody;
 use crate::status::Status;
@@ -46,6 +47,7 @@ const JSON: &str = "application/json";
 pub struct Admin {
     snapshot: Box<dyn Fn() -> Status + Send + Sync>,
     pool: Option<Box<dyn Fn() -> RequestPoolStatus + Send + Sync>>,
+    upstream: Option<Box<dyn Fn() -> Option<UpstreamStatus> + Send + Sync>>,
     hosts: AdminHosts,
     draining: AtomicBool,
 }
@@ -82,6 +84,7 @@ impl Admin {
         Self {
             snapshot: Box::new(snapshot),
             pool: None,
+            upstream: None,
             hosts: AdminHosts::of(bound),
             draining: AtomicBool::new(false),
         }
@@ -91,6 +94,12 @@ impl Admin {
     #[must_use]
     pub fn with_request_pool(self, pool: impl Fn() -> RequestPoolStatus + Send + Sync + 'static) -> Self {
         Self { pool: Some(Box::new(pool)), ..self }
+    }
+
+    /// Shows the homeserver behind too, where there is one.
+    #[must_use]
+    pub fn with_upstream(self, upstream: impl Fn() -> Option<UpstreamStatus> + Send + Sync + 'static) -> Self {
+        Self { upstream: Some(Box::new(upstream)), ..self }
     }
 
     /// Says from now on that the server is stopping, so that nobody sends it anything new.
@@ -105,6 +114,7 @@ impl Admin {
             status: (self.snapshot)(),
             draining: self.draining.load(Ordering::Relaxed),
             request_pool: self.pool.as_ref().map(|pool| pool()),
+            upstream: self.upstream.as_ref().and_then(|upstream| upstream()),
             process: ProcessFigures::now(),
         }
     }

@@ -289,3 +289,33 @@ async fn the_page_of_portcullis_serve_says_so_while_it_stops() {
     let dom = chromium.dom(&page_of(rig.address), A_WHILE_MS, &[]).await;
     assert!(dom.contains("role=\"alert\">The server is stopping"), "{dom}");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_homeserver_behind_and_its_gate_are_on_the_page_of_portcullis_serve() {
+    let Some(chromium) = Chromium::find().await else { return };
+    // Nobody answers there as long as this is held: it is bound and does not listen.
+    let behind = tokio::net::TcpSocket::new_v4().unwrap();
+    behind.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let origin = format!("http://{}", behind.local_addr().unwrap());
+    let serving = Serving::start(&format!("homeserver.upstream = \"{origin}\"\n")).await;
+    let before = text_of(&chromium.dom(&page_of(serving.admin), A_WHILE_MS, &[]).await, "upstream");
+    assert!(before.contains(&format!("{origin} ? not asked yet")), "{before}");
+    assert_eq!(crate::rig::get(serving.clients, "/_matrix/client/v3/publicRooms").await.status, 502);
+    let dom = chromium.dom(&page_of(serving.admin), A_WHILE_MS, &[]).await;
+    let upstream = text_of(&dom, "upstream");
+    assert!(upstream.contains(&format!("{origin} ✕ silent last silent at ")), "{upstream}");
+    assert!(upstream.contains("last answer: never so far"), "{upstream}");
+    assert!(upstream.contains("Passed on at rest 0 of 256 requests"), "{upstream}");
+    assert!(
+        upstream.contains("no answer (502) 1") && upstream.contains("Token questions at rest 0 of 64"),
+        "{upstream}"
+    );
+    let gates = text_of(&dom, "gates");
+    assert!(
+        gates.contains(&origin) && gates.contains("no background calls it hears of what users wait for alone"),
+        "{gates}"
+    );
+    let sent = crate::rig::get(serving.admin, "/").await.body;
+    assert!(sent.contains("; no background calls from here\n"), "{sent}");
+    assert_eq!(serving.status().await["upstream"]["state"], "silent");
+}

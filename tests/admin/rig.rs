@@ -8,6 +8,7 @@ use portcullis::Status;
 use portcullis::gate::{GateConstants, GateKey, GateRegistry, HomeserverGate};
 use portcullis::homeserver::admin::{Admin, RequestPoolStatus};
 use portcullis::homeserver::listener::{Listener, ListenerLimits};
+use portcullis::homeserver::upstream::UpstreamStatus;
 use portcullis::limits::{COOLDOWN, GATES};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -57,7 +58,7 @@ impl Rig {
         let mut pool = RequestPoolStatus::default();
         (pool.threads, pool.idle) = (8, 7);
         let admin = Admin::new(address, move || edit(portcullis.status())).with_request_pool(move || pool);
-        let admin = Arc::new(admin);
+        let admin = Arc::new(admin.with_upstream(|| Some(UpstreamStatus::default())));
         let handler = Arc::<Admin>::clone(&admin);
         let serving = tokio::spawn(async move {
             listener.serve(handler, ListenerLimits::default(), std::future::pending()).await.unwrap();

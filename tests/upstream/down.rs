@@ -2,6 +2,8 @@
 //!
 //! *Unplug:* answer `Err(Unasked::Failed)` as a bad token in `Upstream::ask_whose`: users are logged out by a restart.
 
+use portcullis::homeserver::upstream::UpstreamState;
+
 use crate::rig::{Front, GOOD, LIST, REMOTE_FILE, config};
 use crate::support::{Behaviour, PrivateCa, TlsPeer, json_answer, tls_peer::refusing_address};
 
@@ -24,7 +26,10 @@ async fn what_needs_it_is_502_and_the_rest_goes_on() {
         assert_eq!(answer.text(), r#"{"errcode":"M_UNKNOWN","error":"The homeserver does not answer"}"#, "{path}");
         assert_eq!(answer.header("access-control-allow-origin"), Some("*"));
     }
-    assert_eq!(front.status().silent, 5);
+    let status = front.status();
+    assert_eq!((status.passed_on.silent, status.token_questions.silent), (4, 1));
+    assert_eq!((status.state, status.last_answer_at_ms), (UpstreamState::Silent, None));
+    assert!(status.last_silence_at_ms.is_some());
     let answer = front.get(&format!("/_matrix/client/v3/directory/room/%23a:{}", peer.address())).await;
     assert_eq!((answer.status, answer.text()), (200, alias));
     assert_eq!(front.get("/_matrix/client/versions").await.status, 200);

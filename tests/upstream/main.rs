@@ -10,6 +10,8 @@
 //! | `down` | what needs no token goes on without it | see there |
 //! | `gate` | its gate hears of accounts' requests alone | see there |
 //! | `circle` | requests do not go round in a circle | see there |
+//! | `another_name` | its users' server_name is not ours: told once | see there |
+//! | `https` | over TLS, under a private authority, and nothing is told to anybody else | see there |
 #![cfg(feature = "server")]
 #![expect(
     clippy::unwrap_used,
@@ -19,9 +21,11 @@
     reason = "a helper outside a test function is test code all the same"
 )]
 
+mod another_name;
 mod circle;
 mod down;
 mod gate;
+mod https;
 mod passed_on;
 mod rebuilt;
 mod rig;

@@ -281,8 +281,8 @@ impl Front {
 
     /// Nothing is in flight any more, and every thread is free.
     pub(crate) async fn comes_to_rest(&self) {
-        until("questions out", 0, || self.status().token_questions_in_flight).await;
-        until("requests passed on", 0, || self.status().passed_on_in_flight).await;
+        until("questions out", 0, || self.status().token_questions.in_flight).await;
+        until("requests passed on", 0, || self.status().passed_on.in_flight).await;
         until("idle threads", THREADS, || self.idle_threads()).await;
     }
 }

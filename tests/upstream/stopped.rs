@@ -33,14 +33,14 @@ async fn a_flood_of_made_up_tokens_leaves_every_request_thread_free() {
             front.ask(client(number % 40), &format!("GET {REMOTE_FILE}"), &token).await.status
         });
     }
-    until("questions out", 64, || front.status().token_questions_in_flight).await;
-    let refused = || usize::try_from(front.status().refused).unwrap();
+    until("questions out", 64, || front.status().token_questions.in_flight).await;
+    let refused = || usize::try_from(front.status().token_questions.refused).unwrap();
     until("refused at once", 136, refused).await;
     until("idle threads", THREADS, || front.idle_threads()).await;
     // While all of that waits.
     let versions = tokio::time::timeout(Duration::from_secs(5), front.get("/_matrix/client/versions")).await;
     assert_eq!(versions.expect("not answered while questions are out").status, 200);
-    assert_eq!(front.status().token_questions_in_flight, 64, "they are still out");
+    assert_eq!(front.status().token_questions.in_flight, 64, "they are still out");
     let mut statuses = flood.join_all().await;
     statuses.sort_unstable();
     assert_eq!(statuses, [vec![502; 64], vec![503; 136]].concat());
@@ -57,15 +57,15 @@ async fn local_requests_wait_without_a_thread_and_under_caps_of_their_own() {
         let front = Arc::clone(&front);
         flood.spawn(async move { front.ask(client(1), &format!("GET {LIST}?limit={number}"), "").await.status });
     }
-    until("requests of one client", 64, || front.status().passed_on_in_flight).await;
-    until("refused", 1, || usize::try_from(front.status().refused).unwrap()).await;
+    until("requests of one client", 64, || front.status().passed_on.in_flight).await;
+    until("refused", 1, || usize::try_from(front.status().passed_on.refused).unwrap()).await;
     for number in 2..5 {
         for _ in 0..64 {
             let front = Arc::clone(&front);
             flood.spawn(async move { front.ask(client(number), &format!("GET {LIST}"), "").await.status });
         }
     }
-    until("requests of all", 256, || front.status().passed_on_in_flight).await;
+    until("requests of all", 256, || front.status().passed_on.in_flight).await;
     let one_more = front.ask(client(9), &format!("GET {LIST}"), "").await;
     assert_eq!((one_more.status, one_more.header("retry-after")), (503, Some("1")));
     assert!(one_more.text().contains("M_UNKNOWN"), "{one_more:?}");

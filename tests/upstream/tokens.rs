@@ -84,7 +84,7 @@ async fn what_says_nothing_of_the_token_is_not_its_fault() {
             assert_eq!(behind.questions(), count, "not remembered");
         }
         front.comes_to_rest().await;
-        assert_eq!(front.status().silent, 2);
+        assert_eq!(front.status().token_questions.silent, 2);
     }
 }
 

@@ -88,6 +88,8 @@ pub const ADMITTED: Label = label("kind", &["call", "long_poll"]);
 pub const TRANSITION: Label = label("to", &["open", "open_again", "probing", "closed"]);
 /// What said that a gate's homeserver has too much to do.
 pub const LOAD: Label = label("signal", &["timed_out", "overloaded"]);
+/// What the homeserver behind is asked: whose a token is, or a request of a client's.
+pub const ASKED: Label = label("kind", &["token_question", "passed_on"]);
 /// The version of the program.
 pub const VERSION: Label = label("version", &[env!("CARGO_PKG_VERSION")]);
 
@@ -133,6 +135,31 @@ pub const REQUEST_THREADS_IDLE: Metric =
 /// Faults of ours.
 pub const HANDLER_PANICS: Metric =
     counter("portcullis_handler_panics_total", "Requests answered 500 because a handler panicked; stays 0.", &[]);
+
+/// What is out to the homeserver behind.
+pub const UPSTREAM_IN_FLIGHT: Metric = gauge(
+    "portcullis_upstream_in_flight",
+    "Questions about access tokens, and requests passed on, that are out to homeserver.upstream.",
+    &[ASKED],
+);
+/// How many there may be.
+pub const UPSTREAM_IN_FLIGHT_CAP: Metric =
+    gauge("portcullis_upstream_in_flight_cap", "Most that may be out to homeserver.upstream.", &[ASKED]);
+/// What it answered.
+pub const UPSTREAM_ANSWERED: Metric =
+    counter("portcullis_upstream_answered_total", "Answers of homeserver.upstream.", &[ASKED]);
+/// What was over a cap.
+pub const UPSTREAM_REFUSED: Metric = counter(
+    "portcullis_upstream_refused_total",
+    "Requests answered 503 because too many were out to homeserver.upstream.",
+    &[ASKED],
+);
+/// What it did not answer.
+pub const UPSTREAM_SILENT: Metric = counter(
+    "portcullis_upstream_silent_total",
+    "Requests answered 502 because homeserver.upstream did not answer.",
+    &[ASKED],
+);
 
 /// Fetches of files.
 pub const MEDIA_FETCHES: Metric =
@@ -220,6 +247,11 @@ pub const ALL: &[Metric] = &[
     REQUEST_THREADS,
     REQUEST_THREADS_IDLE,
     HANDLER_PANICS,
+    UPSTREAM_IN_FLIGHT,
+    UPSTREAM_IN_FLIGHT_CAP,
+    UPSTREAM_ANSWERED,
+    UPSTREAM_REFUSED,
+    UPSTREAM_SILENT,
     MEDIA_FETCHES,
     MEDIA_STORE_FILES,
     MEDIA_STORE_BYTES,

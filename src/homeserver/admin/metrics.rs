@@ -13,6 +13,7 @@ pub(super) fn text(seen: &AdminStatus) -> String {
     budgets(&seen.status, &mut text);
     calls(&seen.status, &mut text);
     pool(seen, &mut text);
+    upstream(seen, &mut text);
     media(&seen.status, &mut text);
     gates(&seen.status.homeservers, &mut text);
     gate_counts(&seen.status, &mut text);
@@ -67,6 +68,17 @@ fn pool(seen: &AdminStatus, text: &mut Exposition) {
     text.single(&names::REQUEST_THREADS, pool.threads);
     text.single(&names::REQUEST_THREADS_IDLE, pool.idle);
     text.single(&names::HANDLER_PANICS, pool.panicked);
+}
+
+fn upstream(seen: &AdminStatus, text: &mut Exposition) {
+    // The embedded homeserver is asked without a call.
+    let Some(upstream) = &seen.upstream else { return };
+    let kinds = [upstream.token_questions, upstream.passed_on];
+    by(text.family(&names::UPSTREAM_IN_FLIGHT), &names::ASKED, kinds.map(|kind| kind.in_flight));
+    by(text.family(&names::UPSTREAM_IN_FLIGHT_CAP), &names::ASKED, kinds.map(|kind| kind.cap));
+    by(text.family(&names::UPSTREAM_ANSWERED), &names::ASKED, kinds.map(|kind| kind.answered));
+    by(text.family(&names::UPSTREAM_REFUSED), &names::ASKED, kinds.map(|kind| kind.refused));
+    by(text.family(&names::UPSTREAM_SILENT), &names::ASKED, kinds.map(|kind| kind.silent));
 }
 
 fn media(status: &Status, text: &mut Exposition) {

@@ -7,6 +7,7 @@ use std::fmt::{self, Write as _};
 
 use super::report::AdminStatus;
 use crate::gate::GateStatus;
+use crate::homeserver::upstream::UpstreamStatus;
 use crate::proxy::watch::DestinationStatus;
 use crate::status::BudgetStatus;
 
@@ -53,6 +54,9 @@ fn snapshot(seen: &AdminStatus) -> Result<String, fmt::Error> {
     if let Some(pool) = seen.request_pool {
         writeln!(text, "threads   {} of {} idle, {} faults", pool.idle, pool.threads, pool.panicked)?;
     }
+    if let Some(behind) = &seen.upstream {
+        upstream(&mut text, behind)?;
+    }
     if let Some(store) = status.media.store {
         writeln!(text, "store     {} of {} bytes, {} files", store.bytes, store.max_bytes, store.files)?;
     }
@@ -88,6 +92,18 @@ fn budget(text: &mut String, class: &str, budget: &BudgetStatus) -> fmt::Result 
     writeln!(text, "{class:<9} {} refused: client over its rate", refused.rate)
 }
 
+fn upstream(text: &mut String, behind: &UpstreamStatus) -> fmt::Result {
+    writeln!(text, "behind    {}: {}", behind.origin, word(&behind.state))?;
+    for (kind, asked) in [("token questions", behind.token_questions), ("passed on", behind.passed_on)] {
+        writeln!(
+            text,
+            "behind    {} of {} {kind}, {} for one client; {} answered, {} refused, {} silent",
+            asked.in_flight, asked.cap, asked.per_client, asked.answered, asked.refused, asked.silent
+        )?;
+    }
+    Ok(())
+}
+
 fn gate_line(text: &mut String, gate: &GateStatus) -> fmt::Result {
     let GateStatus { key, limit, active, held, waiting, breaker, next_admission, .. } = gate;
     write!(
@@ -95,6 +111,9 @@ fn gate_line(text: &mut String, gate: &GateStatus) -> fmt::Result {
         "  {key}: breaker {}, limit {limit}, {active} out, {held} held, {waiting} wait; ",
         word(&breaker.state)
     )?;
+    if !gate.background_callers {
+        return writeln!(text, "no background calls from here");
+    }
     let decided_by = word(&next_admission.decided_by);
     match next_admission.at_ms.map(|at| at.saturating_sub(gate.seen_at_ms) / 1000) {
         Some(seconds) => writeln!(text, "next call in {seconds} s ({decided_by})"),

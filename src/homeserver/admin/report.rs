@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::process::ProcessFigures;
 use crate::homeserver::request_pool::RequestPool;
+use crate::homeserver::upstream::UpstreamStatus;
 use crate::status::Status;
 
 /// The answer of `/v1/status`: the library's [`Status`] with what the server itself adds, in one JSON object.
@@ -17,6 +18,8 @@ pub struct AdminStatus {
     pub draining: bool,
     /// The request pool; null where there is none.
     pub request_pool: Option<RequestPoolStatus>,
+    /// The homeserver behind (`homeserver.upstream`); null without one.
+    pub upstream: Option<UpstreamStatus>,
     /// What the system says of the process.
     pub process: ProcessFigures,
 }

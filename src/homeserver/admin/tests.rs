@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::admission::{Admission, ClientKey, ClientOutboundProxyPolicy, OutboundRoute};
 use crate::gate::{GateKey, GateRegistry};
+use crate::homeserver::upstream::{UpstreamRequests, UpstreamState};
 use crate::limits::CALL_TIME_STEPS;
 use crate::proxy::media_store::StoreUsage;
 use crate::proxy::watch::{CallCounts, CallTimes};
@@ -50,10 +51,14 @@ fn ask(admin: &Admin, method: &str, path: &str, host: &str) -> Response<Response
     admin.answer(&request)
 }
 
-fn status(admin: &Admin) -> Value {
-    let answer = ask(admin, "GET", "/v1/status", "127.0.0.1:9009");
+fn text(admin: &Admin, path: &str) -> String {
+    let answer = ask(admin, "GET", path, "127.0.0.1:9009");
     let body = answer.into_body().collect().now_or_never().unwrap().unwrap().to_bytes();
-    serde_json::from_slice(&body).unwrap()
+    String::from_utf8(body.to_vec()).unwrap()
+}
+
+fn status(admin: &Admin) -> Value {
+    serde_json::from_str(&text(admin, "/v1/status")).unwrap()
 }
 
 #[test]
@@ -103,6 +108,7 @@ fn status_shows_what_is_in_flight_and_what_was_refused() {
             "media": { "refused_by_switch": 7, "running": 8, "waiting": 9, "store": store },
             "federation_worker": { "overruns": 0 },
             "request_pool": { "threads": 8, "idle": 7, "panicked": 0 },
+            "upstream": null,
             "homeservers": [],
             "gate_counts": counts,
         })
@@ -115,6 +121,60 @@ fn status_shows_what_is_in_flight_and_what_was_refused() {
     assert_eq!(json!(breaker), json!(["closed", null, null, 0]));
     let next = ["at_ms", "decided_by"].map(|field| shown[0]["next_admission"].get(field).is_some());
     assert_eq!((next, shown.as_array().unwrap().len()), ([true, true], 1));
+}
+
+#[test]
+fn status_metrics_and_page_show_the_homeserver_behind() {
+    let behind = || {
+        let mut behind = UpstreamStatus { origin: "http://127.0.0.1:8008".to_owned(), ..UpstreamStatus::default() };
+        (behind.state, behind.last_answer_at_ms, behind.last_silence_at_ms) =
+            (UpstreamState::Silent, Some(10), Some(20));
+        behind.token_questions =
+            UpstreamRequests { in_flight: 1, cap: 64, per_client: 4, answered: 2, refused: 3, silent: 5 };
+        behind.passed_on =
+            UpstreamRequests { in_flight: 6, cap: 256, per_client: 64, answered: 7, refused: 8, silent: 9 };
+        Some(behind)
+    };
+    let admin = admin().with_upstream(behind);
+    assert_eq!(
+        status(&admin)["upstream"],
+        json!({
+            "origin": "http://127.0.0.1:8008",
+            "state": "silent",
+            "last_answer_at_ms": 10,
+            "last_silence_at_ms": 20,
+            "token_questions":
+                { "in_flight": 1, "cap": 64, "per_client": 4, "answered": 2, "refused": 3, "silent": 5 },
+            "passed_on":
+                { "in_flight": 6, "cap": 256, "per_client": 64, "answered": 7, "refused": 8, "silent": 9 },
+        })
+    );
+    let metrics = text(&admin, "/metrics");
+    let upstream: Vec<_> = metrics.lines().filter(|line| line.starts_with("portcullis_upstream_")).collect();
+    assert_eq!(
+        upstream,
+        [
+            "portcullis_upstream_in_flight{kind=\"token_question\"} 1",
+            "portcullis_upstream_in_flight{kind=\"passed_on\"} 6",
+            "portcullis_upstream_in_flight_cap{kind=\"token_question\"} 64",
+            "portcullis_upstream_in_flight_cap{kind=\"passed_on\"} 256",
+            "portcullis_upstream_answered_total{kind=\"token_question\"} 2",
+            "portcullis_upstream_answered_total{kind=\"passed_on\"} 7",
+            "portcullis_upstream_refused_total{kind=\"token_question\"} 3",
+            "portcullis_upstream_refused_total{kind=\"passed_on\"} 8",
+            "portcullis_upstream_silent_total{kind=\"token_question\"} 5",
+            "portcullis_upstream_silent_total{kind=\"passed_on\"} 9",
+        ]
+    );
+    let page = text(&admin, "/");
+    for line in [
+        "behind    http://127.0.0.1:8008: silent\n",
+        "behind    1 of 64 token questions, 4 for one client; 2 answered, 3 refused, 5 silent\n",
+        "behind    6 of 256 passed on, 64 for one client; 7 answered, 8 refused, 9 silent\n",
+    ] {
+        assert!(page.contains(line), "{page}");
+    }
+    assert!(!text(&self::admin(), "/metrics").contains("upstream"), "there is none");
 }
 
 #[test]

@@ -65,6 +65,11 @@ impl UpstreamClient {
         Ok(Self { http, origin: origin.to_string() })
     }
 
+    /// Where it is.
+    pub(super) fn origin(&self) -> &str {
+        &self.origin
+    }
+
     /// Sends one request, and waits for the head of its answer. Ends by `deadline`.
     ///
     /// *Cancel safety:* dropping the future closes the connection.

@@ -9,13 +9,11 @@
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, USER_AGENT};
 use http::{HeaderMap, HeaderValue, Method, Request, Response};
 use http_body::Body as _;
-use serde::Serialize;
 
 use super::super::runtime::Before;
 use super::body::PacedBody;
@@ -23,9 +21,10 @@ use super::client::{ClientError, UpstreamClient, head_deadline, without_hop_by_h
 use super::origin::UpstreamOrigin;
 use super::rebuild::{Asker, NotPassedOn, Rebuilt, came_through, rebuild};
 use super::report::{AccountReport, UpstreamGate};
+use super::status::{Kind, UpstreamCounts, UpstreamStatus};
 use super::tokens::{NotKnown, TokenDesk, TokenQuestion};
 use super::view::Vouched;
-use super::whoami::WhoamiOverHttp;
+use super::whoami::{WhoamiOverHttp, WhoamiParts};
 use crate::admission::{
     ClientKey, InFlightBudget, InvalidRoute, Ipv6ClientPrefix, Slot, TrustedProxies, client_address,
 };
@@ -35,8 +34,8 @@ use crate::outbound::TlsRoots;
 use crate::portcullis::sorted::{OwnData, Sorted};
 use crate::portcullis::token::bearer_token;
 use crate::proxy::answer::ResponseBody;
-use crate::proxy::answer::homeserver::busy;
 use crate::proxy::answer::homeserver::upstream::{TokenVerdict, circle, is_final, passed_on, silent};
+use crate::proxy::answer::homeserver::{busy, unrecognised_method};
 use crate::server_name::ServerName;
 
 /// The homeserver behind this one: its lists, aliases and files are its own, and its tokens are.
@@ -53,7 +52,7 @@ pub struct Upstream {
     /// By which a request is known that comes back.
     mark: String,
     via: HeaderValue,
-    counts: Arc<Counts>,
+    counts: Arc<UpstreamCounts>,
 }
 
 /// What an [`Upstream`] is made of.
@@ -77,26 +76,6 @@ pub(crate) enum UpstreamError {
     Gate(#[from] RegistryFull),
 }
 
-#[derive(Debug, Default)]
-struct Counts {
-    refused: AtomicU64,
-    silent: AtomicU64,
-}
-
-/// How it stands with the homeserver behind. A snapshot, to be shown as JSON.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
-pub struct UpstreamStatus {
-    /// Questions about access tokens that are out.
-    pub token_questions_in_flight: usize,
-    /// Requests that are passed on, until the last byte of their answers is here.
-    pub passed_on_in_flight: usize,
-    /// Requests that were answered 503: too many of one kind were in flight.
-    pub refused: u64,
-    /// Requests that were answered 502: it did not answer.
-    pub silent: u64,
-}
-
 impl Upstream {
     /// The homeserver of those parts. Its gate is made here, so that what users see of it is heard from the start.
     pub(crate) fn new(parts: UpstreamParts<'_>) -> Result<Self, UpstreamError> {
@@ -107,7 +86,14 @@ impl Upstream {
         // Letters and digits.
         let via =
             HeaderValue::try_from(format!("1.1 {mark}")).unwrap_or_else(|_| HeaderValue::from_static("1.1 portcullis"));
-        let whoami = WhoamiOverHttp::new(Arc::clone(&client), gate.clone(), own_name.clone(), via.clone());
+        let counts = Arc::<UpstreamCounts>::default();
+        let whoami = WhoamiOverHttp::new(WhoamiParts {
+            client: Arc::clone(&client),
+            gate: gate.clone(),
+            own_name: own_name.clone(),
+            via: via.clone(),
+            counts: Arc::clone(&counts),
+        });
         Ok(Self {
             own_name,
             client,
@@ -118,7 +104,7 @@ impl Upstream {
             ipv6_prefix,
             mark,
             via,
-            counts: Arc::default(),
+            counts,
         })
     }
 
@@ -156,8 +142,8 @@ impl Upstream {
             match upstream.desk.verdict(question, client).await {
                 Ok(TokenVerdict::Good(user)) => Ok(upstream.vouched(Some(user))),
                 Ok(TokenVerdict::Bad(bad)) => Err(bad.into_response()),
-                Err(NotKnown::Busy) => Err(upstream.counts.busy()),
-                Err(NotKnown::Silent) => Err(upstream.counts.silent()),
+                Err(NotKnown::Busy) => Err(upstream.counts.busy(Kind::TokenQuestion)),
+                Err(NotKnown::Silent) => Err(upstream.counts.silence(Kind::TokenQuestion)),
             }
         }))
     }
@@ -183,11 +169,15 @@ impl Upstream {
         let rebuilt = match rebuild(own, &self.own_name, &asker, &self.via, request) {
             Ok(rebuilt) => rebuilt,
             Err(NotPassedOn::Invalid(invalid)) => return answered(invalid.into_response()),
+            // With an account aliases are made and deleted, which only the homeserver behind does.
+            Err(NotPassedOn::Method) if matches!(own, OwnData::Alias(_)) => {
+                return answered(unrecognised_method("GET, HEAD, PUT, DELETE, OPTIONS"));
+            }
             // The request thread knows which methods there are.
             Err(NotPassedOn::Method) => return Before::Pool(Some(self.vouched(None))),
         };
         let Ok(slot) = self.passing.try_acquire(&self.client_of(peer, headers)) else {
-            return answered(self.counts.busy());
+            return answered(self.counts.busy(Kind::PassedOn));
         };
         let is_account = bearer_token(headers).is_some_and(|token| self.desk.user_of(token).is_some());
         let report = self.gate.starts(is_account);
@@ -198,12 +188,7 @@ impl Upstream {
     /// How it stands. *Blocking:* no.
     #[must_use]
     pub fn status(&self) -> UpstreamStatus {
-        UpstreamStatus {
-            token_questions_in_flight: self.desk.in_flight(),
-            passed_on_in_flight: self.passing.in_flight(),
-            refused: self.counts.refused.load(Ordering::Relaxed),
-            silent: self.counts.silent.load(Ordering::Relaxed),
-        }
+        self.counts.status(self.client.origin().to_owned(), self.desk.slots(), &self.passing)
     }
 }
 
@@ -212,13 +197,14 @@ async fn send(
     request: Rebuilt,
     slot: Slot<ClientKey>,
     report: AccountReport,
-    counts: &Counts,
+    counts: &UpstreamCounts,
 ) -> Response<ResponseBody> {
     let is_head = request.method == Method::HEAD;
     let answer = client.send(request, head_deadline()).await;
     report.ended(answer.as_ref().map(Response::status).map_err(|failure| *failure));
     match answer {
         Ok(answer) if is_final(answer.status()) => {
+            counts.answered(Kind::PassedOn);
             let (mut head, body) = answer.into_parts();
             // Of a HEAD that is the length of what is not sent.
             let announced = head.headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
@@ -229,7 +215,7 @@ async fn send(
             let length = body.size_hint().exact();
             passed_on(head, length, ResponseBody::streamed(PacedBody::new(body, slot)))
         }
-        Ok(_) | Err(_) => counts.silent(),
+        Ok(_) | Err(_) => counts.silence(Kind::PassedOn),
     }
 }
 
@@ -237,14 +223,14 @@ fn answered(answer: Response<ResponseBody>) -> Before {
     Before::Later(Box::pin(std::future::ready(answer)))
 }
 
-impl Counts {
-    fn busy(&self) -> Response<ResponseBody> {
-        self.refused.fetch_add(1, Ordering::Relaxed);
+impl UpstreamCounts {
+    fn busy(&self, kind: Kind) -> Response<ResponseBody> {
+        self.refused(kind);
         busy()
     }
 
-    fn silent(&self) -> Response<ResponseBody> {
-        self.silent.fetch_add(1, Ordering::Relaxed);
+    fn silence(&self, kind: Kind) -> Response<ResponseBody> {
+        self.silent(kind);
         silent()
     }
 }

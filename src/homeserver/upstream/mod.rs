@@ -19,12 +19,14 @@ mod homeserver;
 mod origin;
 mod rebuild;
 mod report;
+mod status;
 mod token_cache;
 mod tokens;
 mod view;
 mod whoami;
 
+pub use self::homeserver::Upstream;
 pub(crate) use self::homeserver::UpstreamParts;
-pub use self::homeserver::{Upstream, UpstreamStatus};
 pub use self::origin::{InvalidUpstream, UpstreamOrigin};
+pub use self::status::{UpstreamRequests, UpstreamState, UpstreamStatus};
 pub use self::view::Vouched;

@@ -97,9 +97,9 @@ impl TokenDesk {
         }
     }
 
-    /// Questions that are out.
-    pub(super) fn in_flight(&self) -> usize {
-        self.slots.in_flight()
+    /// Questions that are out, and how many there may be.
+    pub(super) fn slots(&self) -> &InFlightBudget<ClientKey> {
+        &self.slots
     }
 
     /// What the homeserver says of a token, for `client`. Ends within ten seconds.

@@ -11,6 +11,7 @@ use http_body_util::{BodyExt as _, Limited};
 use super::client::UpstreamClient;
 use super::rebuild::{FORWARDED_FOR_NAME, Rebuilt, bearer, forwarded_for};
 use super::report::UpstreamGate;
+use super::status::{Kind, UpstreamCounts};
 use super::tokens::{TokenQuestion, Unasked, Whoami};
 use crate::deadline::OutboundDeadline;
 use crate::limits::MAX_ERROR_BODY_BYTES;
@@ -22,19 +23,25 @@ use crate::server_name::ServerName;
 const PATH: &str = "/_matrix/client/v3/account/whoami";
 
 /// Asks over HTTP.
-pub(super) struct WhoamiOverHttp(Arc<Parts>);
+pub(super) struct WhoamiOverHttp(Arc<Asking>);
 
-struct Parts {
-    client: Arc<UpstreamClient>,
-    gate: UpstreamGate,
-    own_name: ServerName,
-    via: HeaderValue,
+/// What it asks with.
+pub(super) struct WhoamiParts {
+    pub(super) client: Arc<UpstreamClient>,
+    pub(super) gate: UpstreamGate,
+    pub(super) own_name: ServerName,
+    pub(super) via: HeaderValue,
+    pub(super) counts: Arc<UpstreamCounts>,
+}
+
+struct Asking {
+    parts: WhoamiParts,
     warned_of_another_name: AtomicBool,
 }
 
 impl WhoamiOverHttp {
-    pub(super) fn new(client: Arc<UpstreamClient>, gate: UpstreamGate, own_name: ServerName, via: HeaderValue) -> Self {
-        Self(Arc::new(Parts { client, gate, own_name, via, warned_of_another_name: AtomicBool::new(false) }))
+    pub(super) fn new(parts: WhoamiParts) -> Self {
+        Self(Arc::new(Asking { parts, warned_of_another_name: AtomicBool::new(false) }))
     }
 }
 
@@ -44,18 +51,19 @@ impl Whoami for WhoamiOverHttp {
         question: TokenQuestion,
         deadline: OutboundDeadline,
     ) -> BoxFuture<'static, Result<TokenVerdict, Unasked>> {
-        let parts = Arc::clone(&self.0);
+        let asking = Arc::clone(&self.0);
         Box::pin(async move {
-            let verdict = parts.ask(question, deadline).await?;
+            let verdict = asking.parts.ask(question, deadline).await?;
+            asking.parts.counts.answered(Kind::TokenQuestion);
             if let TokenVerdict::Good(user) = &verdict {
-                parts.warn_of_another_name(user);
+                asking.warn_of_another_name(user);
             }
             Ok(verdict)
         })
     }
 }
 
-impl Parts {
+impl WhoamiParts {
     async fn ask(&self, question: TokenQuestion, deadline: OutboundDeadline) -> Result<TokenVerdict, Unasked> {
         let request = self.request(&question).ok_or(Unasked::Failed)?;
         // A made-up token is a stranger's, and what comes of it says nothing to the gate.
@@ -91,15 +99,17 @@ impl Parts {
         }
         Some(Rebuilt { method: Method::GET, path_and_query: PATH.to_owned(), headers, body: Bytes::new() })
     }
+}
 
+impl Asking {
     /// Under another name its own aliases and files would be asked for elsewhere.
     fn warn_of_another_name(&self, user: &str) {
         let server = user.split_once(':').and_then(|(_, server)| server.parse::<ServerName>().ok());
-        let is_ours = server.is_some_and(|server| server.is_same_server(&self.own_name));
+        let is_ours = server.is_some_and(|server| server.is_same_server(&self.parts.own_name));
         if !is_ours && !self.warned_of_another_name.swap(true, Ordering::Relaxed) {
             tracing::warn!(
                 target: "portcullis::upstream",
-                server_name = %self.own_name,
+                server_name = %self.parts.own_name,
                 "the homeserver behind has users of another server_name: write its own name in server_name"
             );
         }

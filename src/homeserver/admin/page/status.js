@@ -132,6 +132,31 @@ function slots(seen) {
   return cards;
 }
 
+// The homeserver behind: whether it answers, and how much of what it may be asked is out.
+function upstream(seen) {
+  const behind = seen.upstream;
+  if (behind === null) return [];
+  const time = (ms) => new Date(ms).toLocaleTimeString();
+  const answered = behind.last_answer_at_ms === null ? "never so far" : time(behind.last_answer_at_ms);
+  const words = {
+    not_asked: ["watch", "? not asked yet", ""],
+    answers: ["good", "✓ answers", `last at ${answered}`],
+    silent: ["bad", "✕ silent", `last silent at ${time(behind.last_silence_at_ms)}, last answer: ${answered}`],
+  };
+  const [kind, word, when] = words[behind.state];
+  const kinds = [["Passed on", "passed_on", "requests"], ["Token questions", "token_questions", "questions"]];
+  const cards = kinds.map(([title, name, label]) => {
+    const asked = behind[name];
+    return card(title, label, asked.in_flight, asked.cap, number, [
+      ["one client at most", number(asked.per_client)],
+      ["answered", number(asked.answered)],
+      ["refused: too many at once (503)", lately((counts) => counts.upstream[name].refused)],
+      ["no answer (502)", lately((counts) => counts.upstream[name].silent)],
+    ]);
+  });
+  return [el("p", "hint", `${behind.origin} `, el("span", `word ${kind}`, word), ` ${when}`), el("div", "cards", ...cards)];
+}
+
 function descriptors(process) {
   if (process.open_descriptors === null) return "unknown";
   const most = process.max_descriptors === null ? "" : ` of ${number(process.max_descriptors)}`;
@@ -187,6 +212,7 @@ function gateSlots(gate) {
 }
 
 function nextCall(gate) {
+  if (!gate.background_callers) return cell("–");
   const { at_ms: at, decided_by: by } = gate.next_admission;
   const soon = at === null || at <= nowMs();
   if (by === "slot") return at === null ? cell("when a call ends") : cell("at once", small("a slot is free"));
@@ -198,6 +224,7 @@ function nextCall(gate) {
 function waiting(gate) {
   const kinds = Object.entries(gate.waiting_by_kind).filter(([, count]) => count > 0);
   const list = kinds.map(([kind, count]) => `${count} ${kind.replace("_", "-")}`).join(", ");
+  if (!gate.background_callers) return cell("no background calls", small("it hears of what users wait for alone"));
   const oldest = gate.oldest_wait_ms === null ? null : small("the first for ", span(gate.oldest_wait_ms));
   return cell(gate.waiting === 0 ? "nobody" : list, oldest);
 }
@@ -270,6 +297,7 @@ function part(id, figures, make) {
 function remember(seen) {
   const refused = {
     directory: seen.budgets.directory.refused, media: seen.budgets.media.refused, by_switch: seen.media.refused_by_switch,
+    upstream: seen.upstream,
   };
   const last = history[history.length - 1];
   if (last && seen.seen_at_ms - seen.uptime_ms > last[0]) history.length = 0; // it was started anew
@@ -286,6 +314,8 @@ function show(seen) {
   byId("server").textContent = seen.server_name;
   byId("about").textContent = `version ${seen.version}, up ${span(seen.uptime_ms)}`;
   part("slots", [history, seen.budgets, seen.media, seen.request_pool, seen.process, seen.federation_worker], slots);
+  part("upstream", [history, seen.upstream], upstream);
+  byId("upstream-part").hidden = seen.upstream === null;
   part("gates", seen.homeservers, gates);
   part("destinations", seen.destinations, destinations);
   part("calls", [seen.calls, seen.call_times], calls);

@@ -66,13 +66,13 @@ async fn equal_questions_are_asked_once_and_followers_take_no_slot() {
     let (held, desk) = desk(|_, _| Ok(good()));
     let all: Vec<_> = (0..100).map(|_| ask(&desk, "one", 1)).collect();
     settle().await;
-    assert_eq!((held.asked.load(Ordering::SeqCst), desk.in_flight()), (1, 1));
+    assert_eq!((held.asked.load(Ordering::SeqCst), desk.slots().in_flight()), (1, 1));
     held.go.add_permits(1);
     for answer in all {
         assert_eq!(answer.await.unwrap(), Ok(good()));
     }
     assert_eq!(ask(&desk, "one", 1).await.unwrap(), Ok(good()), "remembered");
-    assert_eq!((held.asked.load(Ordering::SeqCst), desk.in_flight()), (1, 0));
+    assert_eq!((held.asked.load(Ordering::SeqCst), desk.slots().in_flight()), (1, 0));
     assert_eq!(desk.user_of("one").as_deref(), Some("@a:us.example"));
     tokio::time::advance(60 * SECOND).await;
     held.go.add_permits(1);
@@ -91,7 +91,7 @@ async fn over_a_cap_nothing_is_asked() {
     let others: Vec<_> =
         others.into_iter().map(|(from, number)| ask(&desk, &format!("{from}-{number}"), from)).collect();
     settle().await;
-    assert_eq!((held.asked.load(Ordering::SeqCst), desk.in_flight()), (64, 64));
+    assert_eq!((held.asked.load(Ordering::SeqCst), desk.slots().in_flight()), (64, 64));
     assert_eq!(ask(&desk, "17-0", 17).await.unwrap(), Err(NotKnown::Busy), "a 65th of all");
     let follower = ask(&desk, "1-0", 17);
     settle().await;
@@ -99,7 +99,7 @@ async fn over_a_cap_nothing_is_asked() {
     for answer in first.into_iter().chain(others).chain([follower]) {
         assert_eq!(answer.await.unwrap(), Ok(bad()));
     }
-    assert_eq!((desk.in_flight(), desk.out.lock().len()), (0, 0));
+    assert_eq!((desk.slots().in_flight(), desk.out.lock().len()), (0, 0));
 }
 
 #[tokio::test(start_paused = true)]
@@ -132,7 +132,7 @@ async fn nobody_waits_longer_than_ten_seconds() {
     // The second one's own question began at ten, and has its own ten.
     tokio::time::sleep(4 * SECOND).await;
     settle().await;
-    assert_eq!((desk.in_flight(), desk.out.lock().len()), (0, 0));
+    assert_eq!((desk.slots().in_flight(), desk.out.lock().len()), (0, 0));
 }
 
 #[tokio::test(start_paused = true)]
@@ -154,10 +154,10 @@ async fn a_question_whose_client_left_goes_on_under_its_slot() {
     settle().await;
     left.abort();
     settle().await;
-    assert_eq!(desk.in_flight(), 1);
+    assert_eq!(desk.slots().in_flight(), 1);
     held.go.add_permits(1);
     settle().await;
-    assert_eq!(desk.in_flight(), 0);
+    assert_eq!(desk.slots().in_flight(), 0);
     assert_eq!(ask(&desk, "one", 1).await.unwrap(), Ok(bad()));
     assert_eq!(held.asked.load(Ordering::SeqCst), 1);
 }
@@ -169,5 +169,5 @@ async fn a_panic_while_asking_frees_the_place_and_the_slot() {
     settle().await;
     held.go.add_permits(1);
     assert_eq!(asked.await.unwrap(), Err(NotKnown::Silent));
-    assert_eq!((desk.in_flight(), desk.out.lock().len()), (0, 0));
+    assert_eq!((desk.slots().in_flight(), desk.out.lock().len()), (0, 0));
 }

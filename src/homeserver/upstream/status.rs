@@ -1,0 +1,200 @@
+//! [`UpstreamStatus`]: how it stands with the homeserver behind, and what that is counted from.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use parking_lot::Mutex;
+use serde::Serialize;
+
+use crate::admission::{ClientKey, InFlightBudget};
+
+/// How it stands with the homeserver behind. A snapshot, to be shown as JSON.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct UpstreamStatus {
+    /// Where it is.
+    pub origin: String,
+    /// What came of the latest that it was asked.
+    pub state: UpstreamState,
+    /// When it last answered, in Unix milliseconds; null before it ever did.
+    pub last_answer_at_ms: Option<u64>,
+    /// When a request was last answered 502 because it was silent, in Unix milliseconds; null if none ever was.
+    pub last_silence_at_ms: Option<u64>,
+    /// Questions whose an access token is. Equal ones count once, but for those answered 503 or 502.
+    pub token_questions: UpstreamRequests,
+    /// Requests for lists, aliases and files of its own, until the last byte of their answers is here.
+    pub passed_on: UpstreamRequests,
+}
+
+/// Whether it answers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum UpstreamState {
+    /// Nothing that it was asked has ended yet.
+    #[default]
+    NotAsked,
+    /// The latest was answered.
+    Answers,
+    /// The latest was not: not to be reached, out of time, or without sense.
+    Silent,
+}
+
+/// What it is asked, of one kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct UpstreamRequests {
+    /// Those that are out.
+    pub in_flight: usize,
+    /// Most at once.
+    pub cap: usize,
+    /// Most at once of one client.
+    pub per_client: usize,
+    /// Those that it answered, since the start.
+    pub answered: u64,
+    /// Requests answered 503 since the start: too many were out.
+    pub refused: u64,
+    /// Requests answered 502 since the start: it did not answer.
+    pub silent: u64,
+}
+
+/// What is counted, of both kinds.
+#[derive(Debug, Default)]
+pub(super) struct UpstreamCounts {
+    pub(super) token_questions: KindCounts,
+    pub(super) passed_on: KindCounts,
+    latest: Mutex<Latest>,
+}
+
+/// What is counted of one kind.
+#[derive(Debug, Default)]
+pub(super) struct KindCounts {
+    answered: AtomicU64,
+    refused: AtomicU64,
+    silent: AtomicU64,
+}
+
+/// Which of both came last is kept by itself: a clock that is set back turns no silence into an answer.
+#[derive(Clone, Copy, Debug, Default)]
+struct Latest {
+    state: UpstreamState,
+    answer_at_ms: Option<u64>,
+    silence_at_ms: Option<u64>,
+}
+
+/// One of the two kinds.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Kind {
+    TokenQuestion,
+    PassedOn,
+}
+
+impl UpstreamCounts {
+    pub(super) fn answered(&self, kind: Kind) {
+        self.of(kind).answered.fetch_add(1, Ordering::Relaxed);
+        let now_ms = now_ms();
+        let mut latest = self.latest.lock();
+        *latest = Latest { state: UpstreamState::Answers, answer_at_ms: Some(now_ms), ..*latest };
+    }
+
+    pub(super) fn silent(&self, kind: Kind) {
+        self.of(kind).silent.fetch_add(1, Ordering::Relaxed);
+        let now_ms = now_ms();
+        let mut latest = self.latest.lock();
+        *latest = Latest { state: UpstreamState::Silent, silence_at_ms: Some(now_ms), ..*latest };
+    }
+
+    pub(super) fn refused(&self, kind: Kind) {
+        self.of(kind).refused.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn of(&self, kind: Kind) -> &KindCounts {
+        match kind {
+            Kind::TokenQuestion => &self.token_questions,
+            Kind::PassedOn => &self.passed_on,
+        }
+    }
+
+    /// All of it, with what is out.
+    pub(super) fn status(
+        &self,
+        origin: String,
+        token_questions: &InFlightBudget<ClientKey>,
+        passed_on: &InFlightBudget<ClientKey>,
+    ) -> UpstreamStatus {
+        let Latest { state, answer_at_ms, silence_at_ms } = *self.latest.lock();
+        UpstreamStatus {
+            origin,
+            state,
+            last_answer_at_ms: answer_at_ms,
+            last_silence_at_ms: silence_at_ms,
+            token_questions: self.token_questions.status(token_questions),
+            passed_on: self.passed_on.status(passed_on),
+        }
+    }
+}
+
+impl KindCounts {
+    fn status(&self, out: &InFlightBudget<ClientKey>) -> UpstreamRequests {
+        UpstreamRequests {
+            in_flight: out.in_flight(),
+            cap: out.global_cap(),
+            per_client: out.per_key_cap(),
+            answered: self.answered.load(Ordering::Relaxed),
+            refused: self.refused.load(Ordering::Relaxed),
+            silent: self.silent.load(Ordering::Relaxed),
+        }
+    }
+}
+
+fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(counts: &UpstreamCounts) -> UpstreamStatus {
+        let (questions, passed_on) = (InFlightBudget::new(64, 4), InFlightBudget::new(256, 64));
+        let _out = passed_on.try_acquire(&ClientKey::shared()).unwrap();
+        counts.status("http://127.0.0.1:8008".to_owned(), &questions, &passed_on)
+    }
+
+    #[test]
+    fn what_came_last_says_whether_it_answers() {
+        let counts = UpstreamCounts::default();
+        let status = seen(&counts);
+        assert_eq!((status.state, status.last_answer_at_ms, status.last_silence_at_ms), Default::default());
+        counts.refused(Kind::PassedOn);
+        assert_eq!(seen(&counts).state, UpstreamState::NotAsked, "a refusal is none of its words");
+        counts.answered(Kind::TokenQuestion);
+        let status = seen(&counts);
+        assert_eq!(status.state, UpstreamState::Answers);
+        assert!(status.last_answer_at_ms.is_some() && status.last_silence_at_ms.is_none(), "{status:?}");
+        counts.silent(Kind::PassedOn);
+        let status = seen(&counts);
+        assert_eq!(status.state, UpstreamState::Silent);
+        assert!(status.last_answer_at_ms.is_some() && status.last_silence_at_ms.is_some(), "{status:?}");
+        counts.answered(Kind::PassedOn);
+        assert_eq!(seen(&counts).state, UpstreamState::Answers);
+    }
+
+    #[test]
+    fn each_kind_is_counted_by_itself() {
+        let counts = UpstreamCounts::default();
+        counts.answered(Kind::TokenQuestion);
+        for _ in 0..2 {
+            counts.refused(Kind::TokenQuestion);
+            counts.answered(Kind::PassedOn);
+        }
+        for _ in 0..3 {
+            counts.silent(Kind::PassedOn);
+        }
+        let status = seen(&counts);
+        let questions = UpstreamRequests { in_flight: 0, cap: 64, per_client: 4, answered: 1, refused: 2, silent: 0 };
+        let passed_on = UpstreamRequests { in_flight: 1, cap: 256, per_client: 64, answered: 2, refused: 0, silent: 3 };
+        assert_eq!((status.token_questions, status.passed_on), (questions, passed_on));
+    }
+}
