@@ -32,7 +32,7 @@ pub use admit::{Admission, Admitted, DestinationRules, DestinationVerdict, Refus
 pub use budget::{Full, InFlightBudget, Slot};
 pub use client_key::{ClientKey, Ipv6ClientPrefix, TrustedProxies};
 #[cfg(feature = "outbound")]
-pub(crate) use media_admission::{MediaAdmission, Standing};
+pub(crate) use media_admission::MediaAdmission;
 pub use media_id::{InvalidMediaId, MediaId, RemoteFile};
 pub use media_limits::{InvalidMediaLimits, MediaLimits};
 pub use media_pass::MediaPass;

@@ -14,8 +14,7 @@ mod sockets;
 
 use super::*;
 use crate::admission::{
-    AllowRemote, ClientKey, MediaAdmission, MediaLimits, RemoteFetchPolicy, RemoteFile, Standing, Thumbnail,
-    ThumbnailMethod,
+    AllowRemote, ClientKey, MediaAdmission, MediaLimits, RemoteFetchPolicy, RemoteFile, Thumbnail, ThumbnailMethod,
 };
 use crate::limits::{MEDIA_DEADLINE, RETRY_HINT};
 use crate::outbound::fake_world::{Page, World};
@@ -75,7 +74,7 @@ fn pass(server: &str) -> MediaPass {
     let allowed = RemoteFetchPolicy { remote_fetch_enabled: true }.check(file, AllowRemote::Yes).unwrap();
     let limits = MediaLimits::new(16, 6, 8, 4).unwrap();
     let door = MediaAdmission::new(limits, MEDIA_DEADLINE, RETRY_HINT);
-    door.admit(ClientKey::shared(), allowed, Standing::Proven).unwrap()
+    door.admit(ClientKey::shared(), allowed, |_| Ok(())).unwrap()
 }
 
 fn open(world: &Arc<World>, server: &str) -> Box<dyn MediaFetch> {

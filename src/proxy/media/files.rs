@@ -12,8 +12,8 @@ use super::failure::MediaFailure;
 use super::fetch::Errand;
 use super::flights::{Arrived, Boarded, Flights, Landing, Seat, Ticket};
 use super::refused::Refused;
-use super::turns::Turns;
-use crate::admission::{MediaLimits, MediaPass, MediaVariant, Standing};
+use super::turns::{Entered, Turns};
+use crate::admission::{ClientKey, Full, MediaLimits, MediaPass, MediaVariant};
 use crate::deadline::OutboundDeadline;
 use crate::limits::{MEDIA_REFUSAL_TTL, MEDIA_REFUSALS, MEDIA_SWEEP_INTERVAL, MEDIA_TAKEOVER_LEAST, WORKER_MARGIN};
 use crate::outbound::media::{MediaWanted, RemoteMediaSource};
@@ -182,9 +182,9 @@ impl RemoteFiles {
         *self.cut_short.borrow() || self.cut_short.has_changed().is_err()
     }
 
-    /// Whether `origin` has lately shown that it answers. *Blocking:* no.
-    pub(crate) fn standing(&self, origin: &str) -> Standing {
-        self.turns.standing(origin)
+    /// Counts a fetch of `client` as in flight at `origin`, or says whose doing it is that there is no room. *Blocking:* no.
+    pub(crate) fn enter(&self, client: ClientKey, origin: &str) -> Result<Entered, Full> {
+        self.turns.enter(client, Arc::from(origin))
     }
 
     /// How many fetches run, and how many wait for their turn.
