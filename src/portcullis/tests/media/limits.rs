@@ -125,6 +125,8 @@ async fn four_clients_after(first: Does) -> (Rig, Portcullis, Vec<JoinHandle<Got
     for name in 0..24 {
         let _ = fetch(&portcullis, 1, &file(&format!("s{name}.example"), "first")).await;
     }
+    // A turn lasts until its file is on the disk.
+    at_rest(&portcullis).await;
     let mut attack = Vec::new();
     for client in 1..5 {
         for n in 0..64 {
