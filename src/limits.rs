@@ -225,7 +225,7 @@ pub const MAX_REMOTE_HEADER_LINES: usize = 256;
 pub const MAX_REMOTE_HEADER_BYTES: usize = 64 * 1024;
 
 /// What a connection to a remote may hold that nobody has taken yet: a head of [`MAX_REMOTE_HEADER_BYTES`] with its first
-/// line, or as much of a body. *Source: our own choice.*
+/// line, or as much of a body. Also what is read of interim answers (103 and its like) and the head after them, together. *Source: our own choice.*
 pub const REMOTE_READ_BYTES: usize = MAX_REMOTE_HEADER_BYTES + 4 * 1024;
 
 /// Bodies larger than this are parsed off the async threads. *Source: design, decision 23.*

@@ -11,29 +11,22 @@ use super::budget::{Full, InFlightBudget};
 use super::client_key::ClientKey;
 use super::client_rate::ClientRate;
 use super::media_limits::MediaLimits;
-use super::media_pass::MediaPass;
+use super::media_pass::{MediaPass, PlaceAtOrigin};
 use super::policy::RouteClass;
 use super::refusal::Refusal;
 use super::remote_fetch::RemoteFetchAllowed;
 use crate::deadline::OutboundDeadline;
-
-/// Whether an origin has lately shown that it answers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
-    Proven,
-    Unproven,
-}
+use crate::server_name::ServerName;
 
 /// Decides whether a fetch may be in flight, running or queued. It refuses; it never waits.
 ///
-/// Always: at most `max_in_flight` passes exist, `max_per_client` of one client, and of origins without standing as few as
-/// [`MediaLimits`] says.
+/// Always: at most `max_in_flight` passes exist, `max_per_client` of one client. What is in flight at one origin, and who
+/// gets the last of the room, is decided by whoever knows the origins.
 pub(crate) struct MediaAdmission {
     limits: MediaLimits,
     allowed_time: Duration,
     retry_hint: Duration,
     clients: InFlightBudget<ClientKey>,
-    unproven: InFlightBudget<String>,
     rate: Option<Arc<ClientRate>>,
     refused: RefusedCounters,
 }
@@ -47,36 +40,28 @@ impl MediaAdmission {
             retry_hint: admission.policy().retry_hint(),
             rate: admission.client_rate(RouteClass::Media),
             clients: InFlightBudget::new(limits.max_in_flight(), limits.max_per_client()),
-            unproven: InFlightBudget::new(limits.unproven_in_flight(), limits.unproven_in_flight_per_origin()),
             refused: RefusedCounters::default(),
         }
     }
 
-    /// Lets one fetch of `client` be in flight, or says why not.
+    /// Lets one fetch of `client` be in flight, or says why not. `enter` takes a place at its origin, which is held as long as
+    /// the pass.
     ///
     /// *Errors:* [`Refusal`]; nothing is held then. *Panics:* never. *Blocking:* no.
-    pub(crate) fn admit(
+    pub(crate) fn admit<P: PlaceAtOrigin>(
         &self,
         client: ClientKey,
         allowed: RemoteFetchAllowed,
-        standing: Standing,
+        enter: impl FnOnce(&ServerName) -> Result<P, Full>,
     ) -> Result<MediaPass, Refusal> {
         if let Some(rate) = &self.rate {
             rate.take(&client, Instant::now()).map_err(|wait| self.refused.count_rate(wait))?;
         }
         let refuse = |full| self.refused.count(full, self.retry_hint);
         let of_client = self.clients.try_acquire(&client).map_err(refuse)?;
-        let of_origin = match standing {
-            Standing::Proven => None,
-            // Not the client's doing: another origin may still have room for it.
-            Standing::Unproven => Some(
-                self.unproven
-                    .try_acquire(&allowed.destination().canonical_origin())
-                    .map_err(|_| refuse(Full::Global))?,
-            ),
-        };
+        let at_origin = Box::new(enter(allowed.destination()).map_err(refuse)?);
         let deadline = OutboundDeadline::after(self.allowed_time, Instant::now());
-        Ok(MediaPass::off_pool(allowed, client, deadline, of_client, of_origin))
+        Ok(MediaPass::off_pool(allowed, client, deadline, of_client, at_origin))
     }
 
     /// The caps in force.
@@ -106,6 +91,8 @@ impl fmt::Debug for MediaAdmission {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use crate::admission::{AllowRemote, ClientOutboundProxyPolicy, RateLimit, RemoteFetchPolicy, RemoteFile};
 
@@ -131,13 +118,13 @@ mod tests {
     async fn m05_the_caps_hold_and_a_refusal_takes_nothing() {
         let door = door();
         let mut held: Vec<_> =
-            (0..6).map(|_| door.admit(client(1), allowed("good.example"), Standing::Proven).unwrap()).collect();
-        let refused = door.admit(client(1), allowed("good.example"), Standing::Proven);
+            (0..6).map(|_| door.admit(client(1), allowed("good.example"), |_| Ok(())).unwrap()).collect();
+        let refused = door.admit(client(1), allowed("good.example"), |_| Ok(()));
         assert!(matches!(refused, Err(Refusal::ClientCap { .. })));
         for other in 2..12 {
-            held.push(door.admit(client(other), allowed("good.example"), Standing::Proven).unwrap());
+            held.push(door.admit(client(other), allowed("good.example"), |_| Ok(())).unwrap());
         }
-        let refused = door.admit(client(99), allowed("good.example"), Standing::Proven);
+        let refused = door.admit(client(99), allowed("good.example"), |_| Ok(()));
         assert!(matches!(refused, Err(Refusal::GlobalCap { .. })));
         assert_eq!((door.in_flight(), door.refused()), (16, RefusedCounts { global: 1, client: 1, rate: 0 }));
         assert_eq!(held.pop().unwrap().deadline().allowed(), Duration::from_secs(30));
@@ -149,7 +136,7 @@ mod tests {
     async fn a_client_over_its_rate_takes_no_slot_and_is_told_when_to_come_again() {
         let admission = admission().with_client_rate(RouteClass::Media, RateLimit::new(600, 3).unwrap());
         let door = MediaAdmission::beside(&admission, MediaLimits::default());
-        let ask = |who| door.admit(client(who), allowed("good.example"), Standing::Proven);
+        let ask = |who| door.admit(client(who), allowed("good.example"), |_| Ok(()));
         for _ in 0..3 {
             drop(ask(1).unwrap());
         }
@@ -163,23 +150,16 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn origins_without_standing_leave_half_the_room_to_those_with() {
+    async fn without_a_place_at_its_origin_nothing_is_held_and_the_counters_say_whose_doing_it_is() {
         let door = door();
-        let mut held = Vec::new();
-        for (origin, rooms) in [("a.example", 4), ("b.example", 4), ("c.example", 0)] {
-            for n in 0..5 {
-                // Another spelling is the same origin.
-                let origin = if n % 2 == 0 { origin.to_uppercase() } else { format!("{origin}:8448") };
-                let pass = door.admit(client(n), allowed(&origin), Standing::Unproven);
-                assert_eq!(pass.is_ok(), n < rooms, "{origin} {n}");
-                held.extend(pass);
-            }
+        for full in [Full::Global, Full::Key, Full::Key] {
+            assert!(door.admit(client(1), allowed("a.example"), |_| Err::<(), _>(full)).is_err());
         }
-        for n in 0..8 {
-            held.push(door.admit(client(100 + n), allowed("good.example"), Standing::Proven).unwrap());
-        }
-        assert_eq!(door.in_flight(), 16);
-        drop(held);
-        assert!(door.admit(client(1), allowed("c.example"), Standing::Unproven).is_ok());
+        assert_eq!((door.in_flight(), door.refused()), (0, RefusedCounts { global: 1, client: 2, rate: 0 }));
+        let place = Arc::new(());
+        let pass = door.admit(client(1), allowed("a.example"), |_| Ok(Arc::clone(&place))).unwrap();
+        assert_eq!(Arc::strong_count(&place), 2);
+        drop(pass);
+        assert_eq!(Arc::strong_count(&place), 1);
     }
 }

@@ -7,8 +7,9 @@ use crate::limits::{
 
 /// The caps of remote media off the request pool. They can be configured, because they take no threads.
 ///
-/// An origin without standing (no success in the last ten minutes, or a time-out since) gets a quarter of what one may
-/// take, and all such origins together half of the whole: strangers' silent servers cannot crowd out those that answer.
+/// An origin without standing (no whole file in the last ten minutes, or a time-out since) gets a quarter of what one may
+/// take, and all such origins together half of the whole: strangers' silent servers cannot crowd out those that answer. Of
+/// the whole, in flight or running, and of that half, a client that holds as much as is left gets no more.
 ///
 /// ```
 /// use portcullis::MediaLimits;

@@ -1,5 +1,7 @@
 //! [`MediaPass`]: the pass for one media fetch.
 
+#[cfg(feature = "outbound")]
+use std::fmt;
 use std::future::Future;
 
 use super::budget::Slot;
@@ -27,8 +29,15 @@ enum MediaSlot {
     Inline { _slot: Slot<ClientKey> },
     /// The media budget: the fetch holds no thread.
     #[cfg(feature = "outbound")]
-    OffPool { _of_client: Slot<ClientKey>, _of_origin: Option<Slot<String>> },
+    OffPool { _of_client: Slot<ClientKey>, _at_origin: Box<dyn PlaceAtOrigin> },
 }
+
+/// What a pass holds at its origin, counted by whoever knows the origins. Dropped with the pass.
+#[cfg(feature = "outbound")]
+pub(crate) trait PlaceAtOrigin: fmt::Debug + Send + Sync + 'static {}
+
+#[cfg(feature = "outbound")]
+impl<P: fmt::Debug + Send + Sync + 'static> PlaceAtOrigin for P {}
 
 impl MediaPass {
     pub(super) fn inline(
@@ -46,9 +55,9 @@ impl MediaPass {
         client: ClientKey,
         deadline: OutboundDeadline,
         of_client: Slot<ClientKey>,
-        of_origin: Option<Slot<String>>,
+        at_origin: Box<dyn PlaceAtOrigin>,
     ) -> Self {
-        let slot = MediaSlot::OffPool { _of_client: of_client, _of_origin: of_origin };
+        let slot = MediaSlot::OffPool { _of_client: of_client, _at_origin: at_origin };
         Self { allowed, client, deadline, slot }
     }
 

@@ -36,7 +36,7 @@ pub(crate) use client_key::client_address;
 pub use client_key::{ClientKey, Ipv6ClientPrefix, TrustedProxies};
 pub use client_rate::RateLimit;
 #[cfg(feature = "outbound")]
-pub(crate) use media_admission::{MediaAdmission, Standing};
+pub(crate) use media_admission::MediaAdmission;
 pub use media_id::{InvalidMediaId, MediaId, RemoteFile};
 pub use media_limits::{InvalidMediaLimits, MediaLimits};
 pub use media_pass::MediaPass;

@@ -16,9 +16,10 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 
+use crate::outbound::bounded_head::BoundedHead;
 use crate::outbound::transport::{TransportError, TransportPhase};
 
-type Driver = http1::Connection<TokioIo<TlsStream<TcpStream>>, Full<Bytes>>;
+type Driver = http1::Connection<TokioIo<BoundedHead<TlsStream<TcpStream>>>, Full<Bytes>>;
 
 /// A connection with one request on it. Dropping it closes it.
 pub(super) struct Connection {

@@ -24,6 +24,7 @@ use crate::deadline::OutboundDeadline;
 use crate::limits::{MAX_REMOTE_HEADER_BYTES, MAX_REMOTE_HEADER_LINES, REMOTE_READ_BYTES};
 use crate::outbound::BoxFuture;
 use crate::outbound::address_policy::JudgedAddress;
+use crate::outbound::bounded_head::BoundedHead;
 use crate::outbound::connection::{Connection, Streaming};
 use crate::outbound::tls_roots::{TlsRoots, TlsRootsError};
 use crate::outbound::transport::{Attempt, RemoteBody, Transport, TransportError, TransportPhase};
@@ -67,6 +68,7 @@ impl HttpsTransport {
             Ok(Err(_)) => return Err(TransportError { phase: TransportPhase::Connect, timed_out: false }),
             Err(_) => return Err(TransportError { phase: TransportPhase::Connect, timed_out: true }),
         };
+        let (stream, head_came) = BoundedHead::new(stream);
         let no_answer = |_| TransportError { phase: TransportPhase::Send, timed_out: false };
         let (mut requests, connection) = http1::Builder::new()
             .max_headers(MAX_REMOTE_HEADER_LINES)
@@ -77,6 +79,7 @@ impl HttpsTransport {
             .map_err(no_answer)?;
         let mut connection = Connection::new(connection);
         let response = connection.drive(requests.send_request(request)).await.map_err(no_answer)?;
+        head_came.note();
         if header_bytes(response.headers()) > MAX_REMOTE_HEADER_BYTES {
             return Err(TransportError { phase: TransportPhase::Send, timed_out: false });
         }

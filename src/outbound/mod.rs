@@ -27,6 +27,7 @@
 
 pub(crate) mod address_policy;
 pub(crate) mod body;
+mod bounded_head;
 pub(crate) mod call;
 mod connection;
 pub(crate) mod destination;

@@ -37,6 +37,7 @@ use crate::proxy::media::files::{Needed, RemoteFiles};
 use crate::proxy::media::flights::Arrived;
 use crate::proxy::media_store::{FileKey, StoredFile};
 use crate::proxy::watch::{CallCounts, CallTimes, DestinationStatus};
+use crate::server_name::ServerName;
 use crate::status::{BudgetStatus, MediaStatus};
 
 /// What decides about files, and finishes what it let through.
@@ -221,8 +222,8 @@ impl MediaDesk {
         let admitted = match (mode, &self.files) {
             (MediaMode::Inline, _) => self.admission.admit_media(client, allowed),
             (MediaMode::OffPool, Some(files)) => {
-                let standing = files.standing(&allowed.destination().canonical_origin());
-                self.door.admit(client, allowed, standing)
+                let enter = |server: &ServerName| files.enter(client, &server.canonical_origin());
+                self.door.admit(client, allowed, enter)
             }
             (MediaMode::OffPool, None) => Err(Refusal::RemoteFetchOff),
         };

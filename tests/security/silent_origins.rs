@@ -1,10 +1,11 @@
 //! Servers of strangers that take every call and answer none.
 //!
 //! *Attack:* from many addresses, ask for files of a silent server, and of several, until all slots are held: nobody's
-//! pictures load any more. *Control:* an origin that has not answered lately gets a part of the slots, and all of them
-//! together get half (`src/admission/media_pass.rs`, `src/proxy/media/standing.rs`), as of the turns
-//! (`src/proxy/media/turns.rs`); a client has a share (`src/admission/budget.rs`). *Unplug:* let every origin have standing:
-//! the first test counts all slots held, and the second finds the good origin refused.
+//! pictures load any more; or of servers that answered once, for that. *Control:* an origin that gave no file lately gets a
+//! part of the slots, and all of them together get half (`src/proxy/media/standing.rs`), as of the turns; a client that
+//! holds as much as is left gets no more (`src/proxy/media/turns/census.rs`), and has a share (`src/admission/budget.rs`).
+//! *Unplug:* let every origin have standing: the first test counts all slots held, and the second finds the good origin
+//! refused. Let a 404 give standing: the third fails. Let clients take the last of it: the third and the fourth fail.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::time::Duration;
@@ -15,7 +16,7 @@ use tokio::task::JoinSet;
 use super::media_order::TheirTokens;
 use crate::loopback::media::{MediaHome, ask, download, request};
 use crate::loopback::{World, client};
-use crate::support::{Behaviour, SeenRequest, SentFile, TlsPeer, until};
+use crate::support::{Behaviour, SeenRequest, SentFile, TlsPeer, json_answer, until};
 
 /// Of 32 in flight an unproven origin may have 8 and all of them 16; of 16 that run, 2 and 8. A client: 8.
 fn limits() -> MediaLimits {
@@ -43,11 +44,14 @@ fn in_flight(home: &MediaHome) -> usize {
 }
 
 /// Answers whoever does not ask for silence.
-async fn good(world: &World) -> (TlsPeer, String) {
-    let answer = SentFile::png(b"a picture").answer();
+async fn answering(world: &World, name: &str, answer: Vec<u8>) -> (TlsPeer, String) {
     let behaviour =
         move |request: &SeenRequest| if request.target().contains("silent") { Vec::new() } else { answer.clone() };
-    world.peer("good.example", Behaviour::answers(behaviour)).await
+    world.peer(name, Behaviour::answers(behaviour)).await
+}
+
+async fn good(world: &World) -> (TlsPeer, String) {
+    answering(world, "good.example", SentFile::png(b"a picture").answer()).await
 }
 
 async fn silent(world: &World, count: usize) -> Vec<(TlsPeer, String)> {
@@ -132,4 +136,51 @@ async fn while_silent_origins_have_all_they_may_a_proven_one_is_read_from_at_onc
         peer.all_closed().await;
     }
     assert_eq!(origin.requests().len(), 21);
+}
+
+/// Six names answer one question each with `answer`, and nothing more; four clients ask them for all they may have, and a
+/// fifth loads twenty pictures of a server that is well. How much the four held meanwhile.
+async fn four_clients_and_names_that_answered_once(answer: Vec<u8>, status: u16) -> usize {
+    let world = World::new().await;
+    let (_good, proven) = good(&world).await;
+    let home = world.media_with(|builder| builder.media_limits(limits()).remote_timeout(Duration::from_secs(6)));
+    home.ask(client(1), &download(&proven, "a")).await.assert_file(b"a picture");
+    let mut names = Vec::new();
+    for number in 0..6 {
+        let name = answering(&world, &format!("t{number}.example"), answer.clone()).await;
+        assert_eq!(home.ask(client(1), &download(&name.1, "once")).await.status, status);
+        names.push(name);
+    }
+    home.at_rest().await;
+    let mut asking = JoinSet::new();
+    for attacker in 0..4 {
+        for (n, (_, server)) in (0..24).zip(names.iter().cycle()) {
+            if let Some(lookup) = try_begin(&home, subscriber(attacker, n), server, &format!("silent{attacker}-{n}")) {
+                asking.spawn(home.portcullis.finish_media(lookup));
+            }
+        }
+    }
+    let held = in_flight(&home);
+    assert_eq!(asking.len(), held);
+    for n in 0..20 {
+        ask(&home.portcullis, client(1), &download(&proven, &format!("p{n}"))).await.assert_file(b"a picture");
+    }
+    for answer in asking.join_all().await {
+        assert_eq!(answer.status().as_u16(), 504, "{answer:?}");
+    }
+    home.at_rest().await;
+    held
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_says_once_that_there_is_no_file_counts_as_one_that_never_answered() {
+    let no_file = json_answer(404, r#"{"errcode":"M_NOT_FOUND","error":"none"}"#);
+    // Of the half, 16, each client leaves half of what it finds.
+    assert_eq!(four_clients_and_names_that_answered_once(no_file, 404).await, 8 + 4 + 2 + 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn four_clients_and_servers_that_gave_one_file_leave_room_for_a_fifth_client() {
+    let file = SentFile::png(b"a picture").answer();
+    assert_eq!(four_clients_and_names_that_answered_once(file, 200).await, 8 + 8 + 8 + 4);
 }

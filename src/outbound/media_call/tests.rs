@@ -15,7 +15,7 @@ mod sockets;
 use super::*;
 use crate::admission::{
     Admission, AllowRemote, ClientKey, ClientOutboundProxyPolicy, MediaAdmission, MediaLimits, RemoteFetchPolicy,
-    RemoteFile, Standing, Thumbnail, ThumbnailMethod,
+    RemoteFile, Thumbnail, ThumbnailMethod,
 };
 use crate::limits::MEDIA_DEADLINE;
 use crate::outbound::fake_world::{Page, World};
@@ -76,7 +76,7 @@ fn pass(server: &str) -> MediaPass {
     let limits = MediaLimits::new(16, 6, 8, 4).unwrap();
     let admission = Admission::new("us.example".parse().unwrap(), ClientOutboundProxyPolicy::for_pool(8));
     let door = MediaAdmission::beside(&admission, limits);
-    door.admit(ClientKey::shared(), allowed, Standing::Proven).unwrap()
+    door.admit(ClientKey::shared(), allowed, |_| Ok(())).unwrap()
 }
 
 fn open(world: &Arc<World>, server: &str) -> Box<dyn MediaFetch> {

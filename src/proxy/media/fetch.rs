@@ -103,7 +103,6 @@ impl RemoteFiles {
         };
         let failure = MediaFailure::from(obstacle);
         match failure {
-            MediaFailure::NotFound => self.turns.prove(origin),
             // One that waited for its turn until the end proves nothing about the origin.
             MediaFailure::TimedOut if watch.elapsed() >= deadline.allowed() / MEDIA_FAIR_TRIAL_PART => {
                 self.turns.lose(origin);

@@ -12,8 +12,8 @@ use super::failure::MediaFailure;
 use super::fetch::Errand;
 use super::flights::{Arrived, Boarded, Flights, Landing, Seat, Ticket};
 use super::refused::Refused;
-use super::turns::Turns;
-use crate::admission::{MediaLimits, MediaPass, MediaVariant, Standing};
+use super::turns::{Entered, Turns};
+use crate::admission::{ClientKey, Full, MediaLimits, MediaPass, MediaVariant};
 use crate::deadline::OutboundDeadline;
 use crate::limits::{MEDIA_REFUSAL_TTL, MEDIA_REFUSALS, MEDIA_SWEEP_INTERVAL, MEDIA_TAKEOVER_LEAST, WORKER_MARGIN};
 use crate::outbound::media::{MediaWanted, RemoteMediaSource};
@@ -106,7 +106,8 @@ impl RemoteFiles {
     /// The fetch is a task of its own that owns the pass of its leader. Who follows keeps its own pass, and is answered by
     /// its own deadline. Where a leader's time ran out, or it failed, the next follower leads with the time it has left; a
     /// second failure in a row that was not a matter of time is everybody's: however many follow, a server that fails is
-    /// asked twice. A time-out is nobody else's, but who has next to no time left does not lead any more.
+    /// asked twice. A time-out is nobody else's, and "not yet uploaded" not that of one whose client would have waited longer
+    /// for the upload; but who has next to no time left does not lead any more.
     ///
     /// *Cancel safety:* dropping the future gives up a follower's slot; a fetch that has begun goes on.
     pub(crate) async fn get(
@@ -120,7 +121,7 @@ impl RemoteFiles {
         let deadline = pass.deadline();
         let mut failed_before = false;
         loop {
-            let mut seat = match self.flights.board(key) {
+            let mut seat = match self.flights.board(key, patience) {
                 Boarded::Lead(ticket, seat) => {
                     if let Some(known) = self.known(key) {
                         // Found out between our first look and our boarding.
@@ -141,6 +142,12 @@ impl RemoteFiles {
                         seat.ride(pass);
                     }
                     return Ok(arrived);
+                }
+                // Its leader would not wait for the upload as long as we would. Each of these takes its own time to ask.
+                Err(MediaFailure::NotYetUploaded) if seat.patience() < patience => {
+                    if deadline.remaining(Instant::now()).unwrap_or_default() < MEDIA_TAKEOVER_LEAST {
+                        return Err(MediaFailure::NotYetUploaded);
+                    }
                 }
                 Err(failure) if failure.holds_for_all() => return Err(failure),
                 Err(MediaFailure::TimedOut) => {
@@ -175,9 +182,9 @@ impl RemoteFiles {
         *self.cut_short.borrow() || self.cut_short.has_changed().is_err()
     }
 
-    /// Whether `origin` has lately shown that it answers. *Blocking:* no.
-    pub(crate) fn standing(&self, origin: &str) -> Standing {
-        self.turns.standing(origin)
+    /// Counts a fetch of `client` as in flight at `origin`, or says whose doing it is that there is no room. *Blocking:* no.
+    pub(crate) fn enter(&self, client: ClientKey, origin: &str) -> Result<Entered, Full> {
+        self.turns.enter(client, Arc::from(origin))
     }
 
     /// How many fetches run, and how many wait for their turn.

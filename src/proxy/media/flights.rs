@@ -12,6 +12,7 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::watch;
 
@@ -44,6 +45,8 @@ enum News<H, L> {
 }
 
 struct Flight<H, L, P> {
+    /// How long its leader has the other server wait for a file that is not uploaded yet.
+    patience: Duration,
     news: watch::Sender<News<H, L>>,
     /// What those hold who read already; `None` once nobody has to hold anything.
     riders: Mutex<Option<Vec<P>>>,
@@ -72,14 +75,14 @@ impl<K: Clone + Eq + Hash, H: Clone, L: Clone, P> Flights<K, H, L, P> {
         Self { under_way: Mutex::new(HashMap::new()) }
     }
 
-    /// Follows the flight of `key`, or leads one.
-    pub(crate) fn board(self: &Arc<Self>, key: &K) -> Boarded<K, H, L, P> {
+    /// Follows the flight of `key`, or leads one that waits for an upload for `patience`.
+    pub(crate) fn board(self: &Arc<Self>, key: &K, patience: Duration) -> Boarded<K, H, L, P> {
         let mut under_way = self.under_way.lock();
         if let Some(flight) = under_way.get(key) {
             return Boarded::Follow(Seat::aboard(flight));
         }
-        let flight =
-            Arc::new(Flight { news: watch::Sender::new(News::UnderWay), riders: Mutex::new(Some(Vec::new())) });
+        let (news, riders) = (watch::Sender::new(News::UnderWay), Mutex::new(Some(Vec::new())));
+        let flight = Arc::new(Flight { patience, news, riders });
         under_way.insert(key.clone(), Arc::clone(&flight));
         drop(under_way);
         let seat = Seat::aboard(&flight);
@@ -149,6 +152,11 @@ impl<H: Clone, L: Clone, P> Seat<H, L, P> {
         Self { flight: Arc::clone(flight), news: flight.news.subscribe() }
     }
 
+    /// How long its leader has the other server wait for a file that is not uploaded yet.
+    pub(crate) fn patience(&self) -> Duration {
+        self.flight.patience
+    }
+
     /// Waits until the file is coming, or the flight has ended.
     pub(crate) async fn arrived(&mut self) -> Landing<Arrived<H, L>> {
         self.wait(|news| match news {
@@ -191,8 +199,6 @@ impl<H: Clone, L: Clone, P> Seat<H, L, P> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     type Fleet = Flights<&'static str, &'static str, u8, Arc<()>>;
@@ -202,14 +208,14 @@ mod tests {
     }
 
     fn lead(flights: &Arc<Fleet>, key: &'static str) -> Ticket<&'static str, &'static str, u8, Arc<()>> {
-        match flights.board(&key) {
+        match flights.board(&key, Duration::ZERO) {
             Boarded::Lead(ticket, _) => ticket,
             Boarded::Follow(_) => panic!("{key} is on the way"),
         }
     }
 
     fn follow(flights: &Arc<Fleet>, key: &'static str) -> Seat<&'static str, u8, Arc<()>> {
-        match flights.board(&key) {
+        match flights.board(&key, Duration::ZERO) {
             Boarded::Follow(seat) => seat,
             Boarded::Lead(..) => panic!("{key} is not on the way"),
         }

@@ -1,4 +1,4 @@
-//! [`Standings`]: which origins have lately shown that they answer.
+//! [`Standings`]: which origins have lately shown that they give files.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -6,12 +6,17 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::admission::Standing;
+/// Whether an origin has lately shown that it gives files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    Proven,
+    Unproven,
+}
 
 /// Origins with standing, by [`canonical_origin`](crate::ServerName::canonical_origin). Plain data: whoever owns it locks it.
 ///
-/// An origin is proven for a while after it gave a whole file or said for certain that there is none; a time-out ends that
-/// at once. Always: at most `most` origins, some 600 bytes each; the one whose proof is oldest makes room
+/// An origin is proven for a while after it gave a whole file; a time-out ends that at once. To say that there is no file
+/// proves nothing: any name can be made to say so for nothing. Always: at most `most` origins, some 600 bytes each; the one whose proof is oldest makes room
 /// (`the_oldest_proof_makes_room`).
 #[derive(Debug)]
 pub(crate) struct Standings {
@@ -35,7 +40,7 @@ impl Standings {
         }
     }
 
-    /// `origin` has answered.
+    /// `origin` gave a whole file.
     pub(crate) fn prove(&mut self, origin: &Arc<str>, now: Instant) {
         self.lose(origin);
         self.proven_at.insert(Arc::clone(origin), now);

@@ -1,31 +1,38 @@
 //! [`Turns`]: how many fetches run at once, and whose turn is next.
 //!
 //! A slot of the budget lets a fetch be in flight; a turn lets it run. Fetches without a turn wait inside their own deadline.
-//! Strangers decide which servers are asked, so a server that never answered yet gets little, and all of those together
-//! leave half of the whole to the servers that are known to answer.
+//! Strangers decide which servers are asked, so a server that gave no file lately gets little, and all of those together
+//! leave half of the whole to the servers that did. Strangers can also have servers that give a file and are silent after
+//! that, so a client that holds as much as is left gets no more of it.
 
+mod census;
 mod queue;
 
+use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
+use self::census::{Caps, Census};
 use self::queue::{Queue, Rank, Running};
 use super::standing::Standings;
-use crate::admission::{ClientKey, MediaLimits, Standing};
+use crate::admission::{ClientKey, Full, MediaLimits};
 use crate::limits::{STANDING_LASTS, STANDINGS};
 use crate::sync::Mutex;
 
-/// The caps on fetches that run at once, and the standing of origins that they depend on, behind one lock.
+/// The caps on fetches in flight at origins and on those that run at once, and the standing of origins that both depend on,
+/// behind one lock.
 ///
-/// Always: as [`Queue`] says. Worst-case memory: as many waiters as there are media passes, and [`STANDINGS`] origins.
+/// Always: as [`Queue`] and [`Census`] say. Worst-case memory: as many entries and waiters as there are media passes, and
+/// [`STANDINGS`] origins.
 pub(crate) struct Turns {
     state: Mutex<State>,
 }
 
 struct State {
+    in_flight: Census,
     queue: Queue<oneshot::Sender<Turn>>,
     standings: Standings,
 }
@@ -34,12 +41,20 @@ impl Turns {
     /// Nothing runs, and nobody has standing yet.
     pub(crate) fn new(limits: MediaLimits) -> Self {
         let standings = Standings::new(STANDINGS, STANDING_LASTS);
-        Self { state: Mutex::new(State { queue: Queue::new(limits), standings }) }
+        let in_flight = Census::new(Caps::in_flight(limits));
+        Self { state: Mutex::new(State { in_flight, queue: Queue::new(limits), standings }) }
     }
 
-    /// The standing of `origin` now. *Blocking:* no.
-    pub(crate) fn standing(&self, origin: &str) -> Standing {
-        self.state.lock().standings.of(origin, Instant::now())
+    /// Counts a fetch of `client` as in flight at `origin`, or says whose doing it is that there is no room. *Blocking:* no.
+    pub(crate) fn enter(self: &Arc<Self>, client: ClientKey, origin: Arc<str>) -> Result<Entered, Full> {
+        let mut state = self.state.lock();
+        let State { in_flight, standings, .. } = &mut *state;
+        let now = Instant::now();
+        let standing = |origin: &str| standings.of(origin, now);
+        in_flight.tally(standing).room(client, &origin, standing(&origin))?;
+        in_flight.add(client, Arc::clone(&origin));
+        drop(state);
+        Ok(Entered { turns: Arc::clone(self), client, origin })
     }
 
     /// Waits for a turn at `origin`. The place in the queue is taken when this is called, not when it is first polled.
@@ -63,7 +78,7 @@ impl Turns {
         }
     }
 
-    /// `origin` gave a whole file, or said for certain that there is none.
+    /// `origin` gave a whole file.
     pub(crate) fn prove(self: &Arc<Self>, origin: &Arc<str>) {
         self.settle(|state| state.standings.prove(origin, Instant::now()));
     }
@@ -106,9 +121,29 @@ impl Turns {
 
 impl State {
     fn give(&mut self) -> Vec<(Running, oneshot::Sender<Turn>)> {
-        let Self { queue, standings } = self;
+        let Self { queue, standings, .. } = self;
         let now = Instant::now();
         std::iter::from_fn(|| queue.next(|origin| standings.of(origin, now))).collect()
+    }
+}
+
+/// One fetch is in flight at its origin as long as this lives.
+#[must_use = "dropping it gives the room to others"]
+pub(crate) struct Entered {
+    turns: Arc<Turns>,
+    client: ClientKey,
+    origin: Arc<str>,
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        self.turns.state.lock().in_flight.remove(self.client, &self.origin);
+    }
+}
+
+impl fmt::Debug for Entered {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Entered").field("origin", &self.origin).finish_non_exhaustive()
     }
 }
 

@@ -87,10 +87,12 @@ async fn silent_origins_do_not_crowd_out_one_that_answers() {
     settle().await;
     let status = portcullis.status();
     assert_eq!((status.budgets.media.in_flight, status.media.running), (64, 4), "one silent origin");
-    for origin in 1..6 {
+    for origin in 1..6_usize {
         for n in 0..60_u8 {
             let server = format!("silent{origin}.example");
-            attack.push(start(&portcullis, 100 + n, &file(&server, &format!("{origin}-{n}"))));
+            // A client of its own for each that finds room.
+            let client = 100 + u8::try_from((60 * origin + usize::from(n)) % 100).unwrap();
+            attack.push(start(&portcullis, client, &file(&server, &format!("{origin}-{n}"))));
         }
     }
     settle().await;
@@ -110,6 +112,74 @@ async fn silent_origins_do_not_crowd_out_one_that_answers() {
     at_rest(&portcullis).await;
 }
 
+/// Twenty-four names of strangers that answer `first` as it says, and are silent after that; a healthy server; and four
+/// clients that ask the strangers' for all they may have.
+async fn four_clients_after(first: Does) -> (Rig, Portcullis, Vec<JoinHandle<Got>>) {
+    let rig = Rig::new(FakeOrigin::new(move |file| match (file.server.as_str(), file.media_id.as_str()) {
+        ("healthy.example", _) => Does::GiveAfter(Duration::from_millis(100), CAT),
+        (_, "first") => first.clone(),
+        _ => Does::StaySilent,
+    }));
+    let portcullis = rig.portcullis();
+    assert!(fetch(&portcullis, 200, &file("healthy.example", "before")).await.is(CAT));
+    for name in 0..24 {
+        let _ = fetch(&portcullis, 1, &file(&format!("s{name}.example"), "first")).await;
+    }
+    // A turn lasts until its file is on the disk.
+    at_rest(&portcullis).await;
+    let mut attack = Vec::new();
+    for client in 1..5 {
+        for n in 0..64 {
+            let server = format!("s{}.example", n % 24);
+            attack.push(start(&portcullis, client, &file(&server, &format!("{client}-{n}"))));
+        }
+    }
+    settle().await;
+    (rig, portcullis, attack)
+}
+
+#[tokio::test(start_paused = true)]
+async fn servers_that_said_once_that_there_is_no_file_cannot_crowd_out_one_that_gives_files() {
+    let (rig, portcullis, attack) = four_clients_after(Does::SayAfter(Duration::ZERO, MediaCallError::NotFound)).await;
+    let status = portcullis.status();
+    // Each of them finds half of what the last one left: of 128 in flight, and of 32 that run.
+    assert_eq!((status.budgets.media.in_flight, status.media.running), (64 + 32 + 16 + 8, 16 + 8 + 4 + 2));
+    let began = Instant::now();
+    let images = (0..60).map(|n| start(&portcullis, 200, &file("healthy.example", &n.to_string()))).collect();
+    assert!(all(images).await.iter().all(|got| got.is(CAT)));
+    assert_eq!(began.elapsed(), Duration::from_millis(400), "sixteen at a time, as on any other day");
+    assert_eq!(all(attack).await.iter().filter(|got| got.status == 504).count(), 120);
+    at_rest(&portcullis).await;
+    drop(rig);
+}
+
+#[tokio::test(start_paused = true)]
+async fn servers_that_gave_one_file_and_four_clients_leave_room_for_a_fifth() {
+    let (rig, portcullis, attack) = four_clients_after(Does::Give(CAT)).await;
+    let status = portcullis.status();
+    assert_eq!((status.budgets.media.in_flight, status.media.running), (64 + 64 + 64 + 32, 32 + 16 + 8 + 4));
+    // As a browser asks that opens six connections: all come, and without waiting for the attack to end.
+    let began = Instant::now();
+    for n in 0..10 {
+        let images = (0..6).map(|i| start(&portcullis, 200, &file("healthy.example", &format!("{n}-{i}")))).collect();
+        assert!(all(images).await.iter().all(|got| got.is(CAT)));
+    }
+    assert_eq!(began.elapsed(), Duration::from_secs(3), "two at a time");
+    // All at once: half of what is left.
+    let images = (0..60).map(|n| start(&portcullis, 200, &file("healthy.example", &n.to_string()))).collect();
+    let got = all(images).await;
+    assert_eq!(got.iter().filter(|got| got.is(CAT)).count(), 16);
+    assert_eq!(got.iter().filter(|got| got.status == 429).count(), 44);
+    assert_eq!(all(attack).await.iter().filter(|got| got.status == 504).count(), 224);
+    // All of them have lost their standing by that.
+    let again = (0..64).map(|n| start(&portcullis, 1, &file("s0.example", &format!("again{n}")))).collect::<Vec<_>>();
+    settle().await;
+    assert_eq!(portcullis.status().media.running, 4);
+    assert_eq!(all(again).await.len(), 64);
+    at_rest(&portcullis).await;
+    drop(rig);
+}
+
 #[tokio::test(start_paused = true)]
 async fn who_gets_no_turn_in_time_is_told_so_at_its_deadline_and_nobody_is_asked() {
     let rig = Rig::new(silent_but("healthy.example"));
@@ -127,20 +197,23 @@ async fn who_gets_no_turn_in_time_is_told_so_at_its_deadline_and_nobody_is_asked
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_gives_standing_and_a_time_out_takes_it() {
+async fn a_whole_file_gives_standing_to_say_no_does_not_and_a_time_out_takes_it() {
     let rig = Rig::new(FakeOrigin::new(|file| match file.media_id.as_str() {
         "none" => Does::SayAfter(Duration::ZERO, MediaCallError::NotFound),
         "broken" => Does::SayAfter(Duration::ZERO, BROKEN),
-        "whole" => Does::Give(CAT),
+        "whole" | "another" => Does::Give(CAT),
         _ => Does::StaySilent,
     }));
     let limits = MediaLimits::new(16, 16, 16, 16).unwrap(); // four without standing
     let portcullis = rig.builder().media_limits(limits).build().unwrap();
-    for (first, room) in [("broken", 4), ("none", 16), ("slow", 4), ("whole", 16)] {
+    for (first, room) in
+        [("broken", 4), ("none", 4), ("whole", 16), ("none", 16), ("slow", 4), ("none", 4), ("another", 16)]
+    {
         let _ = fetch(&portcullis, 1, &file("them.example", first)).await;
         let mut held = Vec::new();
-        while let Err(lookup) = begun(&portcullis, 1, &file("them.example", &format!("{first}{}", held.len()))).await {
-            held.push(lookup);
+        for n in 0..20 {
+            // A client of its own for each: none has more than its share.
+            held.extend(begun(&portcullis, n, &file("them.example", &format!("{first}{n}"))).await.err());
         }
         assert_eq!(held.len(), room, "after {first}");
     }
@@ -160,7 +233,7 @@ async fn one_whose_turn_came_late_proves_nothing_against_the_origin() {
     assert!(first.await.unwrap().is(CAT));
     assert_eq!((second.await.unwrap().status, rig.origin.calls()), (504, 2));
     let lookups: Vec<_> = (0..16)
-        .filter_map(|n| match portcullis.begin(&Gallery, address(1), &file("them.example", &n.to_string())).unwrap() {
+        .filter_map(|n| match portcullis.begin(&Gallery, address(n), &file("them.example", &n.to_string())).unwrap() {
             Begun::Media(lookup) => Some(lookup),
             _ => None,
         })

@@ -181,6 +181,44 @@ async fn what_the_origin_says_for_certain_is_shared_at_once_and_remembered_where
     }
 }
 
+/// The other server is asked to wait no longer than the leader's client wants to.
+#[tokio::test(start_paused = true)]
+async fn not_yet_uploaded_is_shared_with_those_alone_who_would_not_have_waited_longer() {
+    let impatient = || request("/_matrix/client/v1/media/download/them.example/abc?timeout_ms=0");
+    let patient = || file("them.example", "abc");
+    for (leader, follower, outcome, calls) in
+        [(impatient(), patient(), 200, 2), (patient(), impatient(), 504, 1), (impatient(), impatient(), 504, 1)]
+    {
+        let asked = Arc::new(AtomicUsize::new(0));
+        let rig = Rig::new(FakeOrigin::new(move |_| match asked.fetch_add(1, Ordering::SeqCst) {
+            0 => Does::SayAfter(Duration::from_secs(2), MediaCallError::NotYetUploaded),
+            _ => Does::GiveAfter(Duration::from_secs(2), CAT),
+        }));
+        let portcullis = rig.portcullis();
+        let leads = start(&portcullis, 1, &leader);
+        settle().await;
+        let follow = (2..12).map(|n| start(&portcullis, n, &follower)).collect();
+        assert_eq!(leads.await.unwrap().outcome(), (504, "M_NOT_YET_UPLOADED"));
+        assert!(all(follow).await.iter().all(|got| got.status == outcome));
+        assert_eq!(rig.origin.calls(), calls);
+        at_rest(&portcullis).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_has_no_time_left_to_wait_for_an_upload_does_not_ask_again() {
+    let rig =
+        Rig::new(FakeOrigin::new(|_| Does::SayAfter(Duration::from_millis(9_500), MediaCallError::NotYetUploaded)));
+    let portcullis = rig.builder().remote_timeout(Duration::from_secs(10)).build().unwrap();
+    let leads = start(&portcullis, 1, &request("/_matrix/client/v1/media/download/them.example/abc?timeout_ms=0"));
+    settle().await;
+    let follows = start(&portcullis, 2, &file("them.example", "abc"));
+    for got in all(vec![leads, follows]).await {
+        assert_eq!(got.outcome(), (504, "M_NOT_YET_UPLOADED"));
+    }
+    assert_eq!(rig.origin.calls(), 1);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_failure_of_the_origin_is_not_remembered() {
     for error in [BROKEN, MediaCallError::Status(500), MediaCallError::Malformed] {

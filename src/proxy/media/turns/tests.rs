@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
+use super::super::standing::Standing;
 use super::*;
 
 const STEP: Duration = Duration::from_millis(1);
@@ -47,8 +48,8 @@ async fn got(asked: &[JoinHandle<Turn>]) -> Vec<usize> {
 async fn the_caps_hold_and_a_full_origin_keeps_nobody_else_waiting() {
     let turns = proven(&["good.example"]);
     let mut asked: Vec<_> = (0..6).map(|n| ask(&turns, n, "good.example")).collect();
-    asked.extend((0..3).map(|n| ask(&turns, n, "new.example")));
-    asked.extend((0..5).map(|n| ask(&turns, n, &format!("other{n}.example"))));
+    asked.extend((10..13).map(|n| ask(&turns, n, "new.example")));
+    asked.extend((20..25).map(|n| ask(&turns, n, &format!("other{n}.example"))));
     // Four of the proven origin, one of a new one, and four of all new ones together.
     assert_eq!(got(&asked).await, [0, 1, 2, 3, 6, 9, 10, 11]);
     assert_eq!((turns.running(), turns.waiting()), (8, 6));
@@ -59,7 +60,7 @@ async fn the_caps_hold_and_a_full_origin_keeps_nobody_else_waiting() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn standing_gained_or_lost_counts_from_the_next_turn() {
+async fn standing_gained_or_lost_counts_at_once() {
     let turns = turns();
     let mut asked: Vec<_> = (0..6).map(|n| ask(&turns, n, "new.example")).collect();
     assert_eq!(got(&asked).await, [0]);
@@ -160,7 +161,7 @@ struct Fetch {
     client: u8,
     origin: usize,
     rank: Option<Rank>,
-    counted_as: Option<(Standing, Running)>,
+    running: Option<Running>,
     /// How many that came later and could have waited were served before it, while it could have run.
     passed_over: usize,
     ahead_at_first: usize,
@@ -168,17 +169,21 @@ struct Fetch {
 
 impl Fetch {
     fn runs(&self) -> bool {
-        self.counted_as.is_some()
+        self.running.is_some()
     }
 }
 
-fn room(fetches: &[Fetch], proven: &HashMap<usize, bool>, origin: usize) -> bool {
+fn room(fetches: &[Fetch], proven: &HashMap<usize, bool>, origin: usize, client: u8) -> bool {
+    let proven = |origin: usize| proven.get(&origin).copied().unwrap_or_default();
     let running = || fetches.iter().filter(|fetch| fetch.runs());
+    let unproven = || running().filter(|fetch| !proven(fetch.origin));
     let here = running().filter(|fetch| fetch.origin == origin).count();
-    let unproven =
-        running().filter(|fetch| fetch.counted_as.as_ref().is_some_and(|(as_, _)| *as_ == Standing::Unproven)).count();
-    running().count() < 8
-        && if proven.get(&origin).copied().unwrap_or_default() { here < 4 } else { here < 1 && unproven < 4 }
+    running().filter(|fetch| fetch.client == client).count() + running().count() < 8
+        && if proven(origin) {
+            here < 4
+        } else {
+            here < 1 && unproven().filter(|fetch| fetch.client == client).count() + unproven().count() < 4
+        }
 }
 
 proptest! {
@@ -195,7 +200,7 @@ proptest! {
                     let rank = queue.join(client(who), Arc::from(ORIGINS[origin]), ids);
                     let ahead_at_first = fetches.iter().filter(|fetch| !fetch.runs()).count();
                     fetches.push(Fetch {
-                        id: ids, client: who, origin, rank: Some(rank), counted_as: None, passed_over: 0, ahead_at_first,
+                        id: ids, client: who, origin, rank: Some(rank), running: None, passed_over: 0, ahead_at_first,
                     });
                 }
                 Op::Leave { which } => {
@@ -211,7 +216,7 @@ proptest! {
                     let running: Vec<_> = fetches.iter().filter(|fetch| fetch.runs()).map(|fetch| fetch.id).collect();
                     if let Some(id) = running.get(which % 8) {
                         let place = fetches.iter().position(|fetch| fetch.id == *id).unwrap();
-                        let (_, running) = fetches.remove(place).counted_as.unwrap();
+                        let running = fetches.remove(place).running.unwrap();
                         queue.ended(&running);
                     }
                 }
@@ -225,24 +230,25 @@ proptest! {
             while let Some((running, id)) = queue.next(standing) {
                 let place = fetches.iter().position(|fetch| fetch.id == id).unwrap();
                 let (who, origin) = (fetches[place].client, fetches[place].origin);
-                prop_assert!(room(&fetches, &proven, origin), "over a cap");
-                for other in fetches.iter_mut().filter(|other| !other.runs() && other.id < id && other.origin == origin) {
+                prop_assert!(room(&fetches, &proven, origin, who), "over a cap");
+                let could: Vec<_> = fetches.iter().filter(|other| room(&fetches, &proven, other.origin, other.client)).map(|other| other.id).collect();
+                for other in fetches.iter_mut().filter(|other| !other.runs() && other.id < id && other.origin == origin && could.contains(&other.id)) {
                     prop_assert!(other.client != who, "a client's own order is kept");
                     other.passed_over += 1;
                     // Each other client gets at most one in for each of those that were before it at first.
                     prop_assert!(other.passed_over <= 3 * (other.ahead_at_first + 1));
                 }
-                fetches[place].counted_as = Some((standing(ORIGINS[origin]), running));
+                fetches[place].running = Some(running);
             }
             for fetch in fetches.iter().filter(|fetch| !fetch.runs()) {
-                prop_assert!(!room(&fetches, &proven, fetch.origin), "{} could run", fetch.id);
+                prop_assert!(!room(&fetches, &proven, fetch.origin, fetch.client), "{} could run", fetch.id);
             }
             let running = fetches.iter().filter(|fetch| fetch.runs()).count();
             prop_assert_eq!((queue.running(), queue.waiting()), (running, fetches.len() - running));
         }
         while let Some(fetch) = fetches.pop() {
-            match fetch.counted_as {
-                Some((_, running)) => queue.ended(&running),
+            match fetch.running {
+                Some(running) => queue.ended(&running),
                 None => drop(queue.leave(fetch.rank.unwrap())),
             }
         }
