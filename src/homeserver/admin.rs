@@ -164,8 +164,8 @@ mod tests {
         assert!(door.admit(&ClientKey::shared(), route).is_err());
         let directory = json!({ "in_flight": 1, "cap": 4, "per_client": 1, "refused": { "global": 0, "client": 1 } });
         let store = json!({
-            "files": 0, "bytes": 0, "unfinished": 0, "unfinished_bytes": 0, "max_bytes": 0,
-            "evicted": 0, "expired": 0, "torn": 0,
+            "files": 0, "bytes": 0, "unfinished": 0, "unfinished_bytes": 0, "pinned": 0, "pinned_bytes": 0,
+            "max_bytes": 0, "evicted": 0, "expired": 0, "torn": 0, "cut": 0,
         });
         assert_eq!(
             status(&admin),
