@@ -166,15 +166,21 @@ pub const MEDIA_FETCHES: Metric =
     gauge("portcullis_media_fetches", "Fetches of files that run, or wait for their turn.", &[FETCH_STATE]);
 /// Finished files.
 pub const MEDIA_STORE_FILES: Metric = gauge("portcullis_media_store_files", "Finished files in the media store.", &[]);
-/// Their bytes, and the room of unfinished ones.
-pub const MEDIA_STORE_BYTES: Metric =
-    gauge("portcullis_media_store_bytes", "Bytes taken in the media store, unfinished files included.", &[]);
+/// Their bytes, the room of unfinished ones, and what deleted ones take that are still read.
+pub const MEDIA_STORE_BYTES: Metric = gauge(
+    "portcullis_media_store_bytes",
+    "Bytes taken by the media store, unfinished files and deleted ones still read included.",
+    &[],
+);
 /// The most there may be.
 pub const MEDIA_STORE_MAX_BYTES: Metric =
     gauge("portcullis_media_store_max_bytes", "Most bytes the media store may take (media.cache_size).", &[]);
 /// Files deleted.
 pub const MEDIA_STORE_DELETED: Metric =
     counter("portcullis_media_store_deleted_total", "Files deleted from the media store.", &[DELETED]);
+/// Files whose readers had to go.
+pub const MEDIA_STORE_CUT: Metric =
+    counter("portcullis_media_store_cut_total", "Files whose readers were cut to make room in the media store.", &[]);
 
 /// Gates.
 pub const GATE_BREAKERS: Metric =
@@ -257,6 +263,7 @@ pub const ALL: &[Metric] = &[
     MEDIA_STORE_BYTES,
     MEDIA_STORE_MAX_BYTES,
     MEDIA_STORE_DELETED,
+    MEDIA_STORE_CUT,
     GATE_BREAKERS,
     GATE_LIMIT,
     GATE_ACTIVE,

@@ -86,9 +86,13 @@ fn media(status: &Status, text: &mut Exposition) {
     // Without the switch there is no store.
     let Some(store) = status.media.store else { return };
     text.single(&names::MEDIA_STORE_FILES, store.files);
-    text.single(&names::MEDIA_STORE_BYTES, store.bytes.saturating_add(store.unfinished_bytes));
+    text.single(
+        &names::MEDIA_STORE_BYTES,
+        store.bytes.saturating_add(store.unfinished_bytes).saturating_add(store.pinned_bytes),
+    );
     text.single(&names::MEDIA_STORE_MAX_BYTES, store.max_bytes);
     by(text.family(&names::MEDIA_STORE_DELETED), &names::DELETED, [store.evicted, store.expired, store.torn]);
+    text.single(&names::MEDIA_STORE_CUT, store.cut);
 }
 
 fn gates(gates: &[GateStatus], text: &mut Exposition) {

@@ -73,8 +73,8 @@ fn status_shows_what_is_in_flight_and_what_was_refused() {
     let directory =
         json!({ "in_flight": 1, "cap": 4, "per_client": 1, "refused": { "global": 0, "client": 1, "rate": 0 } });
     let store = json!({
-        "files": 0, "bytes": 0, "unfinished": 0, "unfinished_bytes": 0, "max_bytes": 0,
-        "evicted": 0, "expired": 0, "torn": 0,
+        "files": 0, "bytes": 0, "unfinished": 0, "unfinished_bytes": 0, "pinned": 0, "pinned_bytes": 0, "max_bytes": 0,
+        "evicted": 0, "expired": 0, "torn": 0, "cut": 0,
     });
     let counts = json!({
         "admitted": 0, "polls": 0, "probes": 0, "interactive": 0, "counted": 0, "timed_out": 0, "overloaded": 0,

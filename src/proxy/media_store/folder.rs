@@ -143,9 +143,19 @@ impl Folder {
         if made { sync_folder(&self.root) } else { Ok(()) }
     }
 
-    /// The whole file `name`. *Blocking:* yes.
+    /// The whole file `name`. *Blocking:* yes, for the disk alone: what somebody put in its place is not waited for.
+    ///
+    /// *Errors:* `InvalidData` if what is there is no file.
     pub(super) fn open_whole(&self, name: &FileName) -> io::Result<File> {
-        File::open(self.path(name, Stage::Whole))
+        let path = self.path(name, Stage::Whole);
+        match owner::at_once(OpenOptions::new().read(true)).open(&path) {
+            Ok(file) if file.metadata()?.is_file() => Ok(file),
+            Err(error) if fs::symlink_metadata(&path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound) => {
+                Err(error)
+            }
+            Err(error) if fs::symlink_metadata(&path)?.is_file() => Err(error),
+            Ok(_) | Err(_) => Err(io::ErrorKind::InvalidData.into()),
+        }
     }
 
     /// Turns a part, whose bytes have reached the disk, into a whole file for good. *Blocking:* yes.
@@ -211,6 +221,8 @@ mod owner {
     use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
     use std::path::Path;
 
+    use rustix::fs::OFlags;
+
     use super::StoreOpenError;
     use crate::proxy::media_store::key::hex;
 
@@ -235,6 +247,12 @@ mod owner {
         options.mode(0o600)
     }
 
+    /// Opens without waiting for who is at the other end of a pipe, and follows no link.
+    pub(super) fn at_once(options: &mut OpenOptions) -> &mut OpenOptions {
+        let flags = (OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC).bits();
+        options.custom_flags(i32::try_from(flags).unwrap_or_default())
+    }
+
     /// Makes a folder of ours one that nobody else can look into, should it not be.
     pub(in super::super) fn close(folder: &Path, found: &Metadata) -> std::io::Result<()> {
         if found.mode() & 0o777 == 0o700 {
@@ -257,6 +275,10 @@ mod owner {
     }
 
     pub(super) fn only(options: &mut OpenOptions) -> &mut OpenOptions {
+        options
+    }
+
+    pub(super) fn at_once(options: &mut OpenOptions) -> &mut OpenOptions {
         options
     }
 

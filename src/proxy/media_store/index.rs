@@ -2,9 +2,11 @@
 //!
 //! moka keeps the order of use and pushes out what was not used for longest. The room of all unfinished files together is
 //! one more entry in it, made the newest whenever it changes: so a file that grows pushes out finished ones by the same rule
-//! as a file that comes, and the two together cannot pass the bound.
+//! as a file that comes, and the two together cannot pass the bound. Files that are read but no longer stored lie on the disk
+//! until they are closed, and weigh there too.
 
-use moka::notification::RemovalCause;
+use std::fs::File;
+
 use moka::policy::EvictionPolicy;
 use moka::sync::Cache;
 use tokio::time::Instant;
@@ -12,6 +14,8 @@ use tokio::time::Instant;
 use super::error::StoreFault;
 use super::folder::FileName;
 use super::key::FileKey;
+use super::left::Left;
+use super::open_file::{Cell, OpenFile};
 use super::stored::Entry;
 use super::usage::StoreUsage;
 use crate::limits::{MEDIA_BLOCK_BYTES, MEDIA_STORED_FILES};
@@ -19,11 +23,14 @@ use crate::sync::{Arc, Mutex};
 
 /// Times moka is asked to evict before a file is refused. It evicts hundreds at a time.
 const ROUNDS: usize = 64;
+/// Files named as used before moka is made to note it: it keeps some 380 such notes, and drops the next.
+const NOTED: usize = 64;
 
 /// The files stored, least recently used first out.
 ///
-/// Always: whenever no call is in progress, the weights of finished and unfinished files together are at most the bound
-/// (`no_order_of_operations_passes_the_bound`).
+/// Always: whenever no call is in progress, the weights of finished files, of unfinished ones, and of those that are gone but
+/// still read, are at most the bound, all together (`no_order_of_operations_passes_the_bound`). Room is made by files that
+/// nobody reads, the one not used for longest first; only when there are none by cutting readers.
 pub(super) struct Index {
     cache: Cache<Place, Holding>,
     /// Room of all unfinished files, in blocks. Whoever changes what is held holds this; nothing else is done meanwhile.
@@ -35,7 +42,7 @@ pub(super) struct Index {
 
 /// What files weigh: blocks of the disk, and never less than their share of the number of files.
 #[derive(Clone, Copy, Debug)]
-struct Weights {
+pub(super) struct Weights {
     most: u64,
     least_of_a_file: u64,
 }
@@ -56,17 +63,6 @@ enum Holding {
 struct Unfinished {
     files: u64,
     blocks: u64,
-}
-
-/// What is no longer held: names of files to delete, and counts.
-#[derive(Debug, Default)]
-struct Left {
-    doomed: Vec<FileName>,
-    files: u64,
-    bytes: u64,
-    evicted: u64,
-    expired: u64,
-    torn: u64,
 }
 
 /// Why a file is forgotten.
@@ -103,7 +99,7 @@ impl Index {
             })
             .eviction_listener(move |_, holding, cause| {
                 if let Holding::File(entry) = holding {
-                    leaving.lock().file_left(&entry, cause);
+                    leaving.lock().file_left(&entry, weights, cause);
                 }
             })
             .build();
@@ -143,21 +139,44 @@ impl Index {
 
     /// Forgets `entry`, unless it was replaced meanwhile. Its file is to be deleted.
     pub(super) fn forget(&self, entry: &Entry, why: Why) {
-        let _changing = self.unfinished.lock();
+        let changing = self.unfinished.lock();
         if self.entry(&entry.key).is_some_and(|held| held.name == entry.name) {
             self.cache.invalidate(&Place::File(entry.key.clone()));
             self.cache.run_pending_tasks();
             self.count(why);
+            // It weighs on, elsewhere, while it is read.
+            self.settle(changing.blocks);
         }
+    }
+
+    /// A new file, for its writer and those who read behind it.
+    pub(super) fn begun(&self, key: &FileKey, name: &FileName, file: File) -> OpenFile {
+        let cell = Cell::new(file);
+        self.left.lock().begun(key.clone(), name.clone(), Arc::clone(&cell));
+        OpenFile::counted(Arc::clone(&self.left), name.clone(), cell)
+    }
+
+    /// The file of `entry`, which lies in `file`, for a reader; `None` if it had to go meanwhile.
+    pub(super) fn read(&self, entry: &Entry, file: File) -> Option<OpenFile> {
+        let cell = Cell::new(file);
+        let _changing = self.unfinished.lock();
+        self.entry(&entry.key).filter(|held| held.name == entry.name)?;
+        let cell = self.left.lock().read(entry, self.weights, cell);
+        Some(OpenFile::counted(Arc::clone(&self.left), entry.name.clone(), cell))
+    }
+
+    /// Gives the room of a file back that is deleted; those who read it weigh on.
+    pub(super) fn give_up(&self, name: &FileName, mut room: Room) {
+        let mut unfinished = self.unfinished.lock();
+        let (blocks, bytes) = (room.blocks, room.bytes());
+        unfinished.give_back(&mut room.blocks);
+        self.left.lock().given_up(name, blocks, bytes);
+        self.settle(unfinished.blocks);
     }
 
     /// Counts a file that was never held.
     pub(super) fn count(&self, why: Why) {
-        let mut left = self.left.lock();
-        match why {
-            Why::Expired => left.expired += 1,
-            Why::Torn => left.torn += 1,
-        }
+        self.left.lock().count(why);
     }
 
     /// The files whose time is over at `now`.
@@ -174,19 +193,28 @@ impl Index {
         std::mem::take(&mut self.left.lock().doomed)
     }
 
+    /// The files that were taken from their readers since this was asked last. Dropping them closes them.
+    pub(super) fn take_closing(&self) -> Vec<Arc<File>> {
+        std::mem::take(&mut self.left.lock().closing)
+    }
+
     /// What is held.
     pub(super) fn usage(&self) -> StoreUsage {
         let unfinished = self.unfinished.lock();
         let left = self.left.lock();
+        let taken = left.taken();
         StoreUsage {
             files: left.files,
             bytes: left.bytes,
             unfinished: unfinished.files,
             unfinished_bytes: unfinished.blocks * MEDIA_BLOCK_BYTES,
+            pinned: taken.pinned,
+            pinned_bytes: taken.pinned_bytes,
             max_bytes: self.weights.most * MEDIA_BLOCK_BYTES,
             evicted: left.evicted,
             expired: left.expired,
             torn: left.torn,
+            cut: left.cut,
         }
     }
 
@@ -198,11 +226,7 @@ impl Index {
     }
 
     fn insert(&self, entry: Arc<Entry>) {
-        {
-            let mut left = self.left.lock();
-            left.files += 1;
-            left.bytes += entry.file_bytes();
-        }
+        self.left.lock().file_came(&entry, self.weights);
         self.cache.insert(Place::File(entry.key.clone()), Holding::File(entry));
     }
 
@@ -219,17 +243,50 @@ impl Index {
         Ok(())
     }
 
-    /// Evicts until the files and `unfinished` blocks fit; says whether they do.
+    /// Evicts until the files, those that are gone but read, and `unfinished` blocks fit; says whether they do.
     fn settle(&self, unfinished: u64) -> bool {
         for _ in 0..ROUNDS {
-            self.cache.insert(Place::Unfinished, Holding::Unfinished(unfinished));
+            let beside = unfinished + self.spare_what_is_read(unfinished);
+            self.cache.insert(Place::Unfinished, Holding::Unfinished(beside));
             self.cache.run_pending_tasks();
-            // Files that are read meanwhile become newer than the room, so it may have gone in their stead.
-            if self.cache.contains_key(&Place::Unfinished) && self.cache.weighted_size() <= self.weights.most {
+            let fits = self.cache.contains_key(&Place::Unfinished) && self.cache.weighted_size() <= self.weights.most;
+            // Files that are found meanwhile become newer than the room, so it may have gone in their stead, or one that is
+            // read.
+            if fits && unfinished + self.left.lock().taken().pinned_blocks <= beside {
                 return true;
             }
         }
         false
+    }
+
+    /// Cuts readers until what is left to them fits beside `unfinished` blocks, and makes the files they read the newest if
+    /// others have to go. Says how many blocks those take that are read and not stored.
+    fn spare_what_is_read(&self, unfinished: u64) -> u64 {
+        let mut left = self.left.lock();
+        let mut gone = Vec::new();
+        let mut taken = left.taken();
+        while unfinished + taken.pinned_blocks + taken.read_blocks > self.weights.most {
+            let Some((key, stored)) = left.cut_one() else { break };
+            if stored {
+                left.evicted += 1;
+                gone.push(key);
+            }
+            taken = left.taken();
+        }
+        let full = unfinished + taken.pinned_blocks + left.blocks > self.weights.most;
+        let spared = if full { left.stored_and_read() } else { Vec::new() };
+        // moka, asked for anything, may call for this lock.
+        drop(left);
+        for key in gone {
+            self.cache.invalidate(&Place::File(key));
+        }
+        for some in spared.chunks(NOTED) {
+            for key in some {
+                self.cache.get(&Place::File(key.clone()));
+            }
+            self.cache.run_pending_tasks();
+        }
+        taken.pinned_blocks
     }
 }
 
@@ -245,17 +302,8 @@ impl Unfinished {
 }
 
 impl Weights {
-    fn of_file(self, bytes: u64) -> u64 {
+    pub(super) fn of_file(self, bytes: u64) -> u64 {
         bytes.div_ceil(MEDIA_BLOCK_BYTES).max(self.least_of_a_file)
-    }
-}
-
-impl Left {
-    fn file_left(&mut self, entry: &Entry, cause: RemovalCause) {
-        self.files -= 1;
-        self.bytes -= entry.file_bytes();
-        self.evicted += u64::from(cause == RemovalCause::Size);
-        self.doomed.push(entry.name.clone());
     }
 }
 

@@ -13,8 +13,9 @@
 //!   ever part of a path, and deleting an old copy never hits a new one.
 //! - A file is served if its head, its end and its length agree, and under no other name than its own. One that was cut off
 //!   by a crash is still called `.part`, or disagrees; both are deleted at the next start.
-//! - Unfinished files count. Together with the finished ones they never take more than the store was given: a file that
-//!   grows pushes out those not used for longest, and is refused when there are none.
+//! - Unfinished files count, and so do files that were deleted while somebody reads them. Together with the finished ones they
+//!   never take more than the store was given: a file that grows pushes out those not used for longest, at last those that
+//!   are read, whose readers are cut; it is refused when all there is are unfinished ones.
 //! - What is not named like ours is left alone.
 
 mod blocking_reader;
@@ -25,7 +26,9 @@ mod format;
 mod index;
 mod key;
 mod latest;
+mod left;
 mod meta;
+mod open_file;
 mod place;
 mod progress;
 mod reader;

@@ -10,13 +10,15 @@ use tokio::sync::watch;
 
 use super::disk::{read_at, read_in_memory, to_u64};
 use super::latest::{Latest, Whereabouts};
+use super::open_file::OpenFile;
 use super::progress::{Next, Progress, wait};
 use crate::proxy::response_body::BodyCut;
 use crate::sync::Arc;
 
 /// Where in a file a reader is.
 pub(super) struct Place {
-    file: Arc<File>,
+    /// In a box, for answers of every kind are moved about.
+    file: Box<OpenFile>,
     /// Where the bytes begin in `file`.
     data_at: u64,
     at: u64,
@@ -42,20 +44,21 @@ pub(super) enum Piece {
 
 /// A piece that is on the disk.
 pub(super) struct Unread {
-    file: Arc<File>,
+    /// `None`: it was taken from its readers.
+    file: Option<Arc<File>>,
     at: u64,
     length: usize,
 }
 
 impl Place {
     /// The beginning of a whole file.
-    pub(super) fn whole(file: Arc<File>, data_at: u64, data_bytes: u64) -> Self {
-        Self { file, data_at, at: 0, end: Some(data_bytes), following: None }
+    pub(super) fn whole(file: OpenFile, data_at: u64, data_bytes: u64) -> Self {
+        Self { file: Box::new(file), data_at, at: 0, end: Some(data_bytes), following: None }
     }
 
     /// The beginning of a file that grows.
-    pub(super) fn behind(file: Arc<File>, data_at: u64, following: Following) -> Self {
-        Self { file, data_at, at: 0, end: None, following: Some(following) }
+    pub(super) fn behind(file: OpenFile, data_at: u64, following: Following) -> Self {
+        Self { file: Box::new(file), data_at, at: 0, end: None, following: Some(following) }
     }
 
     /// The beginning of a part of what lies before the end.
@@ -107,7 +110,7 @@ impl Place {
             None => until,
         };
         let length = usize::try_from(until.saturating_sub(self.at)).unwrap_or(usize::MAX).min(most);
-        Piece::OnDisk(Unread { file: Arc::clone(&self.file), at: self.data_at.saturating_add(self.at), length })
+        Piece::OnDisk(Unread { file: self.file.get(), at: self.data_at.saturating_add(self.at), length })
     }
 
     /// Goes on by `bytes`.
@@ -124,7 +127,7 @@ impl Unread {
 
     /// Reads it into its `room` if it is in memory anyway. *Blocking:* no.
     pub(super) fn read_in_memory(&self, room: &mut [u8]) -> bool {
-        read_in_memory(&self.file, room, self.at)
+        self.file.as_ref().is_some_and(|file| read_in_memory(file, room, self.at))
     }
 
     /// Reads it into its `room`. *Blocking:* yes.
@@ -138,7 +141,8 @@ impl Unread {
     /// *Errors:* also when the bytes are not there: somebody took them away.
     pub(super) fn read_into(&self, buffer: &mut [u8]) -> io::Result<usize> {
         let buffer = buffer.get_mut(..self.length).unwrap_or_default();
-        let read = read_at(&self.file, buffer, self.at)?;
-        if read == self.length { Ok(read) } else { Err(io::Error::new(io::ErrorKind::UnexpectedEof, BodyCut)) }
+        let cut = || io::Error::new(io::ErrorKind::UnexpectedEof, BodyCut);
+        let read = read_at(self.file.as_ref().ok_or_else(cut)?, buffer, self.at)?;
+        if read == self.length { Ok(read) } else { Err(cut()) }
     }
 }

@@ -1,7 +1,6 @@
 //! [`FileReader`]: reads a file, a whole one or behind its writer, one piece at a time.
 
 use std::fmt;
-use std::fs::File;
 use std::future::Future;
 use std::io;
 use std::ops::Range;
@@ -14,11 +13,11 @@ use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
 use super::blocking_reader::BlockingFileReader;
+use super::open_file::OpenFile;
 use super::place::{Following, Piece, Place};
 use super::progress::Next;
 use crate::limits::MEDIA_CHUNK_BYTES;
 use crate::proxy::response_body::BodyCut;
-use crate::sync::Arc;
 
 /// Reads a file, or a range of it, one piece at a time; behind the writer if it is not whole yet.
 ///
@@ -40,12 +39,12 @@ enum Step {
 
 impl FileReader {
     /// A reader of a whole file.
-    pub(super) fn whole(file: Arc<File>, data_at: u64, data_bytes: u64) -> Self {
+    pub(super) fn whole(file: OpenFile, data_at: u64, data_bytes: u64) -> Self {
         Self { place: Place::whole(file, data_at, data_bytes), step: Step::Idle }
     }
 
     /// A reader of a file that grows.
-    pub(super) fn behind(file: Arc<File>, data_at: u64, writer: Following) -> Self {
+    pub(super) fn behind(file: OpenFile, data_at: u64, writer: Following) -> Self {
         Self { place: Place::behind(file, data_at, writer), step: Step::Idle }
     }
 

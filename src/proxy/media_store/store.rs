@@ -1,7 +1,6 @@
 //! [`MediaStore`]: the door to the stored files.
 
 use std::fmt;
-use std::fs::File;
 use std::io;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
@@ -15,6 +14,7 @@ use super::folder::{Folder, Stage};
 use super::index::{Index, Why};
 use super::key::FileKey;
 use super::meta::FileMeta;
+use super::open_file::OpenFile;
 use super::rebuild::rebuild;
 use super::stored::StoredFile;
 use super::unfinished::Unfinished;
@@ -24,8 +24,8 @@ use crate::sync::{Arc, Mutex};
 
 /// Files of other servers, on disk. A clone is the same store.
 ///
-/// Always: finished and unfinished files together take at most the bytes it was given, whatever order things happen in
-/// (`no_order_of_operations_passes_the_bound`). Never: a file is given out that is not whole (`a_torn_file_is_never_served`).
+/// Always: finished files, unfinished ones and deleted ones that are still read take at most the bytes it was given, all
+/// together and whatever order things happen in (`no_order_of_operations_passes_the_bound`). Never: a file is given out that is not whole (`a_torn_file_is_never_served`).
 #[derive(Clone)]
 pub(crate) struct MediaStore {
     shared: Arc<Shared>,
@@ -128,11 +128,12 @@ impl MediaStore {
 }
 
 impl Shared {
-    /// Deletes what the index no longer holds. *Blocking:* yes.
+    /// Deletes what the index no longer holds, and closes what was taken from its readers. *Blocking:* yes.
     pub(super) fn delete_doomed(&self) {
         for name in self.index.take_doomed() {
             self.folder.delete(&name, Stage::Whole);
         }
+        drop(self.index.take_closing());
     }
 
     /// Deletes the files whose time is over at `now`. *Blocking:* yes.
@@ -154,12 +155,12 @@ impl Shared {
 
     /// Writes all of `bytes`. *Blocking:* yes.
     #[cfg_attr(not(test), expect(clippy::unused_self, reason = "a test makes the disk of one store fail"))]
-    pub(super) fn write(&self, file: &File, bytes: &[u8], at: u64) -> io::Result<()> {
+    pub(super) fn write(&self, file: &OpenFile, bytes: &[u8], at: u64) -> io::Result<()> {
         #[cfg(test)]
         if let Some(kind) = *self.write_fails.lock() {
             return Err(kind.into());
         }
-        write_all_at(file, bytes, at)
+        write_all_at(&*file.get().ok_or(io::ErrorKind::NotFound)?, bytes, at)
     }
 
     /// The fault behind `error`, warned about once: when it begins, not for each file that meets it.

@@ -78,7 +78,8 @@ impl StoredFile {
         self.entry.expires_at.saturating_duration_since(Instant::now())
     }
 
-    /// Opens it. From then on it can be read whole, whatever becomes of it.
+    /// Opens it. From then on it can be read whole, whatever becomes of it, unless nothing else is left to make room: then
+    /// its readers are cut.
     ///
     /// *Errors:* `NotFound`: it had to make room meanwhile, or was deleted under us. `InvalidData`: it is no longer what was
     /// stored. In both cases it is forgotten, and to be fetched anew. Others: what the system says. *Cancel safety:* yes.
@@ -90,10 +91,13 @@ impl StoredFile {
                 let inspected = inspect(&file)?;
                 let whole =
                     inspected.is_some_and(|Inspected { key, extent, .. }| key == entry.key && extent == entry.extent);
-                if whole { Ok(file) } else { Err(io::ErrorKind::InvalidData.into()) }
+                if !whole {
+                    return Err(io::ErrorKind::InvalidData.into());
+                }
+                shared.index.read(&entry, file).ok_or_else(|| io::ErrorKind::NotFound.into())
             });
             match opened {
-                Ok(file) => Ok(FileReader::whole(Arc::new(file), entry.extent.head_bytes, entry.extent.data_bytes)),
+                Ok(file) => Ok(FileReader::whole(file, entry.extent.head_bytes, entry.extent.data_bytes)),
                 Err(error) => {
                     if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidData) {
                         shared.index.forget(&entry, Why::Torn);

@@ -5,6 +5,7 @@ mod disk_faults;
 mod expiry;
 mod folders;
 mod lifecycle;
+mod pinned;
 mod random_walk;
 mod reading;
 

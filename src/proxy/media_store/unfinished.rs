@@ -1,7 +1,6 @@
 //! [`Unfinished`]: a file that is being fetched, and the end of the store that is written to.
 
 use std::fmt;
-use std::fs::File;
 use std::io;
 use std::time::SystemTime;
 
@@ -16,6 +15,7 @@ use super::format::{END_BYTES, Head};
 use super::index::{Index, Room};
 use super::key::FileKey;
 use super::meta::FileMeta;
+use super::open_file::OpenFile;
 use super::progress::Progress;
 #[cfg(test)]
 use super::reader::FileReader;
@@ -47,7 +47,7 @@ pub(crate) struct Unfinished {
 struct Part {
     shared: Arc<Shared>,
     name: FileName,
-    file: Arc<File>,
+    file: OpenFile,
     /// `None` once it is kept.
     room: Option<Room>,
 }
@@ -59,18 +59,18 @@ impl Unfinished {
         let head = Head::new(&key, &meta).map_err(|error| shared.fault(&error))?;
         let room = Index::room(&shared.index, first_room(&shared, &head))?;
         let name = FileName::fresh(&key);
-        let (writer, head_bytes) = (Arc::clone(&shared), head.bytes().to_vec());
+        let (writer, named, head_bytes) = (Arc::clone(&shared), key.clone(), head.bytes().to_vec());
         let created = off_thread(move || {
             writer.delete_doomed();
             let created = writer.folder.create(&name);
-            let file = Arc::new(created.map_err(|error| writer.fault(&error))?);
+            let file = writer.index.begun(&named, &name, created.map_err(|error| writer.fault(&error))?);
             // From here on it is deleted, should nobody be there any more to take it.
             let part = Part { shared: Arc::clone(&writer), name, file, room: Some(room) };
-            writer.write(&part.file, &head_bytes, 0).map_err(|error| writer.fault(&error))?;
+            part.write(&head_bytes, 0).map_err(|error| writer.fault(&error))?;
             Ok(part)
         });
         let part = created.await.unwrap_or(Err(StoreFault::Io))?;
-        let bytes = WriteBehind::new(shared, Arc::clone(&part.file), head.length());
+        let bytes = WriteBehind::new(shared, part.file.clone(), head.length());
         Ok(Self { key, meta, head, part, bytes, accepted: 0, complete: false })
     }
 
@@ -82,7 +82,7 @@ impl Unfinished {
 
     /// Makes readers from the first byte on, where the writer is not at hand.
     pub(crate) fn readers(&self) -> Readers {
-        Readers::new(Arc::clone(&self.part.file), self.head.length(), self.bytes.follow())
+        Readers::new(self.part.file.clone(), self.head.length(), self.bytes.follow())
     }
 
     /// Takes the next bytes. Readers see them as soon as the disk has them; returns earlier, once they fit into the buffer.
@@ -129,8 +129,8 @@ impl Unfinished {
         let shared = Arc::clone(&self.part.shared);
         let (end, extent) = self.head.end(self.accepted, millis(SystemTime::now()));
         let kept = || -> io::Result<()> {
-            shared.write(&self.part.file, &end, self.head.length() + self.accepted)?;
-            self.part.file.sync_all()?;
+            self.part.write(&end, self.head.length() + self.accepted)?;
+            self.part.file.get().ok_or(io::ErrorKind::NotFound)?.sync_all()?;
             shared.folder.finish(&self.part.name)
         };
         kept().map_err(|error| shared.fault(&error))?;
@@ -166,6 +166,12 @@ impl Drop for Unfinished {
     }
 }
 
+impl Part {
+    fn write(&self, bytes: &[u8], at: u64) -> io::Result<()> {
+        self.shared.write(&self.file, bytes, at)
+    }
+}
+
 impl Drop for Part {
     fn drop(&mut self) {
         let Some(room) = self.room.take() else { return };
@@ -174,7 +180,9 @@ impl Drop for Part {
             shared.folder.delete(&name, Stage::Part);
             // It may have been renamed before something failed.
             shared.folder.delete(&name, Stage::Whole);
-            drop(room);
+            shared.index.give_up(&name, room);
+            // What readers it had may have made room themselves.
+            shared.delete_doomed();
         };
         match Handle::try_current() {
             // Detached; a runtime that goes away leaves the file to the next start.

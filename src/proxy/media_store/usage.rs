@@ -14,7 +14,11 @@ pub struct StoreUsage {
     pub unfinished: u64,
     /// Room taken for those, in bytes.
     pub unfinished_bytes: u64,
-    /// Most bytes of both.
+    /// Files that are no longer stored and still read, which keeps their bytes on the disk.
+    pub pinned: u64,
+    /// Their bytes on disk.
+    pub pinned_bytes: u64,
+    /// Most bytes of all three.
     pub max_bytes: u64,
     /// Files that had to make room, since the start.
     pub evicted: u64,
@@ -23,4 +27,6 @@ pub struct StoreUsage {
     /// Files deleted because they were not whole or not what they should be, since the start; those found at the start
     /// included.
     pub torn: u64,
+    /// Files whose readers were cut because nothing else was left to make room, since the start.
+    pub cut: u64,
 }

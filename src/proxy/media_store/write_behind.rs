@@ -1,7 +1,5 @@
 //! [`WriteBehind`]: the bytes of a file on their way to the disk, and the word to its readers that they are there.
 
-use std::fs::File;
-
 use bytes::Bytes;
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
@@ -9,6 +7,7 @@ use tokio::sync::{Notify, watch};
 use super::disk::to_u64;
 use super::error::StoreFault;
 use super::latest::Latest;
+use super::open_file::OpenFile;
 use super::place::Following;
 use super::progress::Progress;
 use super::store::Shared;
@@ -29,7 +28,7 @@ pub(super) struct WriteBehind {
 
 struct State {
     shared: Arc<Shared>,
-    file: Arc<File>,
+    file: OpenFile,
     data_at: u64,
     waiting: Mutex<Waiting>,
     /// One waits at most: whoever writes.
@@ -66,7 +65,7 @@ impl Waiting {
 
 impl WriteBehind {
     /// Writes into `file` from `data_at` on.
-    pub(super) fn new(shared: Arc<Shared>, file: Arc<File>, data_at: u64) -> Self {
+    pub(super) fn new(shared: Arc<Shared>, file: OpenFile, data_at: u64) -> Self {
         let progress = watch::Sender::new(Progress::Growing(0));
         let (waiting, moved, latest) = (Mutex::default(), Notify::new(), Arc::default());
         Self { state: Arc::new(State { shared, file, data_at, waiting, moved, progress, latest }) }

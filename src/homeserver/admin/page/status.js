@@ -121,13 +121,15 @@ function slots(seen) {
     const lines = [
       ["files", number(store.files)],
       ["on their way", number(store.unfinished)],
+      ["deleted and still read", number(store.pinned)],
       ["deleted: made room", number(store.evicted)],
       ["deleted: too old", number(store.expired)],
       ["deleted: not whole", number(store.torn)],
+      ["readers cut: made room", number(store.cut)],
     ];
     // A full store is as it should be: the oldest file makes room.
     const calm = (value) => ["good", value > 0 ? "in use" : "empty"];
-    cards.push(card("Media store", "", store.bytes + store.unfinished_bytes, store.max_bytes, bytes, lines, calm));
+    cards.push(card("Media store", "", store.bytes + store.unfinished_bytes + store.pinned_bytes, store.max_bytes, bytes, lines, calm));
   }
   return cards;
 }

@@ -112,6 +112,8 @@ enum Step {
     Keep { which: usize, key: u8 },
     Drop { which: usize },
     Find { key: u8 },
+    Read { key: u8 },
+    Leave { which: usize },
     Forget { key: u8 },
 }
 
@@ -122,20 +124,40 @@ fn step() -> impl Strategy<Value = Step> {
         3 => (0..8usize, 0..12u8).prop_map(|(which, key)| Step::Keep { which, key }),
         1 => (0..8usize).prop_map(|which| Step::Drop { which }),
         4 => (0..12u8).prop_map(|key| Step::Find { key }),
+        2 => (0..12u8).prop_map(|key| Step::Read { key }),
+        1 => (0..8usize).prop_map(|which| Step::Leave { which }),
         1 => (0..12u8).prop_map(|key| Step::Forget { key }),
     ]
 }
 
-/// The bound, spelt out: a list in order of use, and a sum.
+/// The bound, spelt out: a list in order of use, lists of who reads, and a sum.
 #[derive(Default)]
 struct Model {
-    files: Vec<(u8, u64)>,
+    files: Vec<File>,
+    /// Read, and no longer stored; the one asked for longest ago first.
+    pinned: Vec<File>,
     rooms: Vec<u64>,
+    asked: u64,
+}
+
+#[derive(Clone, Debug)]
+struct File {
+    key: u8,
+    name: FileName,
+    blocks: u64,
+    readers: usize,
+    asked: u64,
 }
 
 impl Model {
     fn total(&self) -> u64 {
-        self.files.iter().map(|(_, blocks)| blocks).sum::<u64>() + self.rooms.iter().sum::<u64>()
+        let files = self.files.iter().chain(&self.pinned).map(|file| file.blocks);
+        files.sum::<u64>() + self.rooms.iter().sum::<u64>()
+    }
+
+    /// What takes room whatever is evicted.
+    fn cannot_go(&self) -> u64 {
+        self.total() - self.files.iter().filter(|file| file.readers == 0).map(|file| file.blocks).sum::<u64>()
     }
 
     fn may_take(&self, more: u64) -> bool {
@@ -143,20 +165,58 @@ impl Model {
     }
 
     fn evict(&mut self) {
+        let read = |file: &File| file.readers > 0;
+        let mut full = false;
+        while self.cannot_go() > CAPACITY {
+            if self.pinned.is_empty() {
+                let oldest =
+                    (0..self.files.len()).filter(|at| read(&self.files[*at])).min_by_key(|at| self.files[*at].asked);
+                self.files.remove(oldest.unwrap());
+                full = true;
+            } else {
+                self.pinned.remove(0);
+            }
+        }
+        full |= self.total() > CAPACITY;
         while self.total() > CAPACITY {
-            self.files.remove(0);
+            let unread = self.files.iter().position(|file| !read(file));
+            self.files.remove(unread.unwrap());
+        }
+        // What was spared was used.
+        if full {
+            self.files.sort_by_key(|file| if read(file) { file.asked } else { 0 });
         }
     }
 
-    fn remove(&mut self, key: u8) -> Option<u64> {
-        let at = self.files.iter().position(|(held, _)| *held == key)?;
-        Some(self.files.remove(at).1)
+    fn remove(&mut self, key: u8) -> Option<File> {
+        let at = self.files.iter().position(|held| held.key == key)?;
+        Some(self.files.remove(at))
+    }
+
+    fn lose(&mut self, key: u8) {
+        let lost = self.remove(key).filter(|file| file.readers > 0);
+        self.pinned.extend(lost);
+        self.pinned.sort_by_key(|file| file.asked);
     }
 
     fn find(&mut self, key: u8) -> bool {
         let found = self.remove(key);
-        self.files.extend(found.map(|blocks| (key, blocks)));
+        self.files.extend(found.clone());
         found.is_some()
+    }
+
+    fn reads(&mut self, key: u8) {
+        self.asked += 1;
+        if let Some(file) = self.files.iter_mut().find(|file| file.key == key) {
+            (file.asked, file.readers) = (self.asked, file.readers + 1);
+        }
+    }
+
+    fn leaves(&mut self, name: &FileName) {
+        for file in self.files.iter_mut().chain(&mut self.pinned).filter(|file| file.name == *name) {
+            file.readers -= 1;
+        }
+        self.pinned.retain(|file| file.readers > 0);
     }
 }
 
@@ -169,6 +229,7 @@ proptest! {
         let mut model = Model::default();
         let mut rooms: Vec<Room> = Vec::new();
         let mut kept = HashMap::new();
+        let mut readers: Vec<(FileName, OpenFile)> = Vec::new();
         for step in steps {
             match step {
                 Step::Begin { blocks } => {
@@ -190,37 +251,58 @@ proptest! {
                 Step::Keep { which, key } if which < rooms.len() => {
                     let (room, blocks) = (rooms.remove(which), model.rooms.remove(which));
                     let entry = entry(key, blocks);
-                    kept.insert(key, entry.name.clone());
+                    let name = entry.name.clone();
+                    kept.insert(key, name.clone());
                     index.admit(entry, room);
-                    model.remove(key);
-                    model.files.push((key, blocks));
+                    model.lose(key);
+                    model.files.push(File { key, name, blocks, readers: 0, asked: 0 });
                 }
                 Step::Drop { which } if which < rooms.len() => {
                     drop(rooms.remove(which));
                     model.rooms.remove(which);
                 }
-                Step::Keep { .. } | Step::Drop { .. } => {}
                 Step::Find { key: number } => {
                     let found = index.find(&key(number));
                     prop_assert_eq!(found.is_some(), model.find(number));
                     prop_assert!(found.is_none_or(|entry| entry.name == kept[&number]));
                 }
+                Step::Read { key: number } => {
+                    let found = index.find(&key(number));
+                    prop_assert_eq!(found.is_some(), model.find(number));
+                    let Some(entry) = found else { continue };
+                    let file = index.read(&entry, tempfile::tempfile().unwrap()).unwrap();
+                    readers.push((entry.name.clone(), file));
+                    model.reads(number);
+                }
+                Step::Leave { which } if which < readers.len() => {
+                    let (name, file) = readers.remove(which);
+                    drop(file);
+                    model.leaves(&name);
+                }
+                Step::Keep { .. } | Step::Drop { .. } | Step::Leave { .. } => {}
                 Step::Forget { key: number } => {
                     if let Some(entry) = index.find(&key(number)) {
                         index.forget(&entry, Why::Expired);
                     }
-                    model.remove(number);
+                    model.lose(number);
                 }
             }
             model.evict();
             let usage = index.usage();
-            prop_assert!(usage.bytes + usage.unfinished_bytes <= CAPACITY * MEDIA_BLOCK_BYTES);
-            prop_assert_eq!((usage.bytes + usage.unfinished_bytes) / MEDIA_BLOCK_BYTES, model.total());
+            let taken = usage.bytes + usage.unfinished_bytes + usage.pinned_bytes;
+            prop_assert!(taken <= CAPACITY * MEDIA_BLOCK_BYTES);
+            prop_assert_eq!(taken / MEDIA_BLOCK_BYTES, model.total());
+            prop_assert_eq!(usage.pinned, to_u64(model.pinned.len()));
+            let open = |name: &FileName| model.files.iter().chain(&model.pinned).any(|file| file.name == *name && file.readers > 0);
+            for (name, file) in &readers {
+                prop_assert_eq!(file.get().is_some(), open(name));
+            }
+            drop(index.take_closing());
             prop_assert_eq!(usage.files, to_u64(model.files.len()));
             prop_assert_eq!(usage.unfinished, to_u64(rooms.len()));
         }
-        drop(rooms);
-        prop_assert_eq!(index.usage().unfinished_bytes, 0);
+        drop((rooms, readers));
+        prop_assert_eq!((index.usage().unfinished_bytes, index.usage().pinned), (0, 0));
     }
 }
 

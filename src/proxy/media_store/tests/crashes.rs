@@ -142,6 +142,34 @@ async fn a_file_that_changes_under_us_is_forgotten_and_fetched_anew() {
     assert_eq!(store.usage().torn, 4);
 }
 
+#[cfg(target_os = "linux")]
+#[tokio::test(start_paused = true)]
+async fn what_is_no_file_in_the_place_of_one_holds_nobody_up_and_is_forgotten() {
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+    let (dir, store) = new_store();
+    let node = |path: &Path, kind| mknodat(CWD, path, kind, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    let places: [&dyn Fn(&Path); 4] = [
+        &|path| node(path, FileType::Fifo),
+        &|path| fs::create_dir(path).unwrap(),
+        &|path| std::os::unix::fs::symlink("/dev/zero", path).unwrap(),
+        &|path| node(path, FileType::Socket),
+    ];
+    for (number, put) in (1..).zip(places) {
+        let before = on_disk(&dir);
+        let stored = store_file(&store, key(number), content(10)).await.unwrap();
+        let path = on_disk(&dir).into_iter().find(|path| !before.contains(path)).unwrap();
+        fs::remove_file(&path).unwrap();
+        put(&path);
+        assert_eq!(stored.open().await.unwrap_err().kind(), std::io::ErrorKind::InvalidData, "{number}");
+        assert!(store.find(&key(number)).is_none());
+        // A new one lies elsewhere, whatever stays there.
+        let anew = store_file(&store, key(number), content(20)).await.unwrap();
+        assert_eq!(read(anew.open().await.unwrap()).await.unwrap(), content(20));
+        assert_eq!(path.exists(), path.is_dir(), "only a folder is not ours to delete");
+    }
+    assert_eq!((store.usage().torn, store.usage().files), (4, 4));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_file_cut_while_it_is_read_does_not_end_cleanly() {
     let (dir, store) = new_store();

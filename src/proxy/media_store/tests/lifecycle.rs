@@ -120,7 +120,8 @@ async fn unfinished_files_push_out_finished_ones_and_are_refused_when_there_are_
     }
     assert_eq!(refused, Some(StoreFault::NoRoom), "two files of 8 MiB and their heads are more than 16");
     assert_eq!(store.usage().files, 0);
-    assert_eq!(read(reader).await.unwrap(), piece, "evicted while it was read");
+    assert_eq!(read(reader).await, Err(BodyCut), "there was nothing else left to go");
+    assert_eq!((store.usage().evicted, store.usage().cut), (12, 1));
     assert_eq!(opened.open().await.unwrap_err().kind(), std::io::ErrorKind::NotFound);
     drop(growing);
     quiet().await;
