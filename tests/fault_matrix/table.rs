@@ -85,7 +85,7 @@ pub(crate) const MATRIX: &[Row] = &[
     asked(Stage::HeaderDrip, TIMED_OUT),
     asked(Stage::HeaderFlood, FAILED),
     asked(Stage::InterimDrip, TIMED_OUT),
-    asked(Stage::InterimFlood, TIMED_OUT),
+    asked(Stage::InterimFlood, FAILED),
     // What is no envelope is not read.
     asked(Stage::BodyDrip, TIMED_OUT).files(FAILED, 1),
     asked(Stage::BodyStalls, TIMED_OUT).files(FAILED, 1),

@@ -39,9 +39,14 @@ impl FakeDns {
     async fn start(zone: &[(&str, RecordType, Says)]) -> Self {
         let zone = Arc::new(Mutex::new(parsed(zone)));
         let asked = Arc::new(Mutex::new(Vec::new()));
-        let udp = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+        // A port that is free for the one may be taken for the other.
+        let (udp, tcp) = loop {
+            let udp = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+            if let Ok(tcp) = TcpListener::bind(udp.local_addr().unwrap()).await {
+                break (udp, tcp);
+            }
+        };
         let address = udp.local_addr().unwrap();
-        let tcp = TcpListener::bind(address).await.unwrap();
         let mut tasks = JoinSet::new();
         let over_udp = (Arc::clone(&zone), Arc::clone(&asked));
         let over_tcp = over_udp.clone();

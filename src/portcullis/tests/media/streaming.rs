@@ -129,7 +129,18 @@ async fn a_file_that_breaks_off_is_cut_for_everybody_who_reads_it_and_never_stor
 async fn br32_a_file_that_is_too_large_is_asked_for_once_in_half_a_minute() {
     for (does, first) in [
         (Does::SayAfter(Duration::ZERO, MediaCallError::TooLarge), Ok(502)),
-        (Does::Drip(vec![Piece::Zeros(256 * 1024), Piece::Break(MediaCallError::TooLarge)], None), Err(BodyCut)),
+        // Seen to begin, and then to be too large.
+        (
+            Does::Drip(
+                vec![
+                    Piece::Zeros(256 * 1024),
+                    Piece::After(Duration::from_secs(1), b""),
+                    Piece::Break(MediaCallError::TooLarge),
+                ],
+                None,
+            ),
+            Err(BodyCut),
+        ),
         // Found out before anybody was told that it comes.
         (Does::Drip(vec![Piece::Break(MediaCallError::TooLarge)], None), Ok(502)),
         // The store's own bound.
