@@ -106,8 +106,8 @@ pub const IN_FLIGHT_CAP: Metric = gauge("portcullis_in_flight_cap", "Slots in al
 /// Requests refused.
 pub const REFUSED: Metric = counter(
     "portcullis_refused_total",
-    "Requests refused before anything was looked up: every slot was taken (global), the client had its share (client), \
-     or remote media is off or not wanted (remote_fetch_off).",
+    "Requests refused before anything was looked up: every slot was taken (global), the client had its share (client) \
+     or was over its rate (rate), or remote media is off or not wanted (remote_fetch_off).",
     &[CLASS, REASON],
 );
 /// Calls that ended.
