@@ -11,6 +11,7 @@ const EXAMPLES: &str = "\
 Examples:
   portcullis serve                                  try it: an embedded homeserver on 127.0.0.1:8009
   curl 'http://127.0.0.1:8009/_matrix/client/v3/publicRooms?server=matrix.org&limit=3'
+                                                    (502 until other servers can fetch our key under our name)
 
   portcullis keygen signing.key                     a key for a server of your own
   portcullis check-config portcullis.toml           every mistake at once, with its line
