@@ -19,7 +19,7 @@ use http::HeaderValue;
 use loopback::{Authority, Manners, OtherServer};
 use portcullis::outbound::{
     AddressPolicy, CallError, Discovery, Ed25519Signer, Endpoint, FederationClient, HickoryResolver, HttpsTransport,
-    RemoteReply, RoomListParameters, TlsRoots, Transport,
+    RemoteReply, RoomListParameters, TlsRoots,
 };
 use portcullis::{Admission, ClientKey, ClientOutboundProxyPolicy, OutboundRoute, Refusal, RemoteTimeout, ServerName};
 
@@ -108,11 +108,10 @@ impl WayOut {
     ) -> Result<Self, Box<dyn Error>> {
         let own_name: ServerName = own_name.parse()?;
         let signer = Arc::new(Ed25519Signer::generate(own_name.clone())); // yours comes from your key file
-        let transport: Arc<dyn Transport> = Arc::new(HttpsTransport::new(roots)?);
+        let transport = Arc::new(HttpsTransport::new(roots)?);
         let agent = HeaderValue::from_static("outbound-only-example");
-        let discovery =
-            Discovery::new(own_name.clone(), Arc::new(resolver), Arc::clone(&transport), policy, agent.clone());
-        let client = FederationClient::new(signer, discovery.clone(), transport).with_user_agent(agent);
+        let discovery = Discovery::new(own_name.clone(), Arc::new(resolver), transport, policy, agent);
+        let client = FederationClient::new(signer, discovery.clone())?;
         let admission =
             Admission::new(own_name, ClientOutboundProxyPolicy::for_pool(TWICE_THE_CALLS)).with_remote_timeout(timeout);
         Ok(Self { admission, discovery, client })

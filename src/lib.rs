@@ -133,7 +133,7 @@ mod sync;
 
 pub use admission::{
     Admission, Admitted, AllowRemote, ClientKey, ClientOutboundProxyPolicy, DestinationRules, DestinationVerdict, Full,
-    InFlightBudget, InvalidMediaId, InvalidMediaLimits, InvalidRoomAlias, InvalidRoute, Ipv6ClientPrefix,
+    InFlightBudget, InvalidMediaId, InvalidMediaLimits, InvalidRoomAlias, InvalidRoute, Ipv6ClientPrefix, MediaCaps,
     MediaGeneration, MediaId, MediaLimits, MediaPass, MediaRoute, MediaVariant, OutboundRoute, RateLimit, Refusal,
     RefusedCounts, RemoteFetchAllowed, RemoteFetchPolicy, RemoteFile, RemoteTimeout, RoomAlias, RouteClass, Slot,
     Thumbnail, ThumbnailMethod, ThumbnailSize, TrustedProxies,
@@ -148,6 +148,8 @@ pub use proxy::local_view::{
 };
 #[cfg(feature = "outbound")]
 pub use proxy::media_store::{StoreOpenError, StoreUsage};
+#[cfg(feature = "outbound")]
+pub use proxy::public_rooms::InvalidListRequest;
 pub use proxy::response_body::{BodyCut, ResponseBody};
 #[cfg(feature = "outbound")]
 pub use proxy::watch::{CallCounts, CallTimeStep, CallTimes, DestinationStatus, Ended, LastCall};

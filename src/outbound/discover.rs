@@ -117,6 +117,12 @@ impl Discovery {
         Self { shared: Arc::new(Shared { own_name, resolver, policy, web, well_known }) }
     }
 
+    /// The server whose discovery this is.
+    #[must_use]
+    pub fn own_name(&self) -> &ServerName {
+        &self.shared.own_name
+    }
+
     /// The way to what a stranger says is elsewhere, under the same rules.
     pub(crate) fn web(&self) -> &Arc<Web> {
         &self.shared.web
