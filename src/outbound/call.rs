@@ -152,8 +152,7 @@ impl FederationClient {
     ///
     /// use http::HeaderValue;
     /// use portcullis::outbound::{
-    ///     AddressPolicy, Discovery, Ed25519Signer, FederationClient, HickoryResolver, HttpsTransport, RequestSigner as _,
-    ///     TlsRoots,
+    ///     AddressPolicy, Discovery, Ed25519Signer, FederationClient, HickoryResolver, HttpsTransport, TlsRoots,
     /// };
     ///
     /// fn client(signer: Ed25519Signer) -> Result<FederationClient, Box<dyn Error>> {
