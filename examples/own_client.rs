@@ -117,8 +117,13 @@ impl Resolve for Names {
 #[tokio::main]
 async fn main() -> ExitCode {
     match rehearse().await {
-        Ok(seen) if seen.iter().all(Seen::is_as_promised) => ExitCode::SUCCESS,
-        Ok(_) => ExitCode::FAILURE,
+        Ok(seen) => match seen.iter().find(|one| !one.is_as_promised()) {
+            None => ExitCode::SUCCESS,
+            Some(broken) => {
+                eprintln!("{}: not as promised", broken.what);
+                ExitCode::FAILURE
+            }
+        },
         Err(error) => {
             eprintln!("{error}");
             ExitCode::FAILURE
@@ -129,7 +134,7 @@ async fn main() -> ExitCode {
 /// What came of asking one server.
 #[derive(Debug)]
 pub(crate) struct Seen {
-    pub(crate) what: &'static str,
+    what: &'static str,
     answer: Result<StatusCode, NoAnswer>,
     /// `None`: its address is refused, and nothing is connected to.
     promised: Option<StatusCode>,
@@ -180,7 +185,9 @@ pub(crate) async fn rehearse() -> Result<Vec<Seen>, Box<dyn Error>> {
         let answer = ask(&client, pass.map_err(|refusal| refusal.to_string())?).await;
         match &answer {
             Ok(status) => println!("{what:<30} {status}"),
-            Err(no_answer) => println!("{what:<30} {no_answer:?}"),
+            Err(NoAnswer::NotFound(error)) => println!("{what:<30} {error}"),
+            Err(NoAnswer::Client(error)) => println!("{what:<30} {error}"),
+            Err(NoAnswer::Late) => println!("{what:<30} too late"),
         }
         seen.push(Seen { what, answer, promised });
     }

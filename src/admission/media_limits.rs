@@ -27,7 +27,6 @@ pub struct MediaLimits(MediaCaps);
 /// The caps that [`MediaLimits`] are made of, by the names that the configuration has for them. Each from 1 to
 /// [`MediaLimits::MOST`]; what is left out with `..MediaCaps::default()` is as it is without a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(clippy::struct_field_names, reason = "the names of the configuration")]
 pub struct MediaCaps {
     /// Fetches in flight, running or queued. 256 unless set.
     pub max_in_flight: usize,
