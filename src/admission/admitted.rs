@@ -11,7 +11,8 @@ use super::route::OutboundRoute;
 use crate::deadline::{Expired, OutboundDeadline};
 use crate::server_name::ServerName;
 
-/// The pass for one outbound call: its slot, its deadline and where it may go. Only [`Admission::admit`] makes one.
+/// The pass for one outbound call: its slot, its deadline and where it may go. Only
+/// [`Admission::admit`](super::Admission::admit) makes one.
 ///
 /// An outbound call takes it by value, so there is no call without a slot and no slot that outlives its call:
 ///

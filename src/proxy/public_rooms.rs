@@ -176,8 +176,8 @@ impl RoomListQuery {
     }
 
     /// The federation request that asks for the same: POST where there is a filter to carry, and GET otherwise, which every
-    /// server knows. One that answers 404 or 405 to POST is asked with [`Self::endpoint_without_filter`], and the page
-    /// [filtered](Self::filter) here.
+    /// server knows. One that does not know POST (it answers 404 or 405) is asked again in the same call, with
+    /// [`Self::endpoint_without_filter`], and its page [filtered](Self::filter) here.
     ///
     /// *Errors:* [`RequestTooLong`], never for a query that [`Self::of`] made. *Panics:* never.
     ///
