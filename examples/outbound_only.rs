@@ -9,6 +9,7 @@
 //! call here has a slot and a deadline too. A real server answers 401: it asks `us.example` for the key of the signature.
 
 #[path = "loopback/mod.rs"]
+#[expect(dead_code, reason = "not each of these servers is asked here")]
 mod loopback;
 
 use std::error::Error;
@@ -19,7 +20,7 @@ use http::HeaderValue;
 use loopback::{Authority, Manners, OtherServer};
 use portcullis::outbound::{
     AddressPolicy, CallError, Discovery, Ed25519Signer, Endpoint, FederationClient, HickoryResolver, HttpsTransport,
-    RemoteReply, RoomListParameters, TlsRoots, Transport,
+    RemoteReply, RoomListParameters, TlsRoots,
 };
 use portcullis::{Admission, ClientKey, ClientOutboundProxyPolicy, OutboundRoute, Refusal, RemoteTimeout, ServerName};
 
@@ -108,11 +109,10 @@ impl WayOut {
     ) -> Result<Self, Box<dyn Error>> {
         let own_name: ServerName = own_name.parse()?;
         let signer = Arc::new(Ed25519Signer::generate(own_name.clone())); // yours comes from your key file
-        let transport: Arc<dyn Transport> = Arc::new(HttpsTransport::new(roots)?);
+        let transport = Arc::new(HttpsTransport::new(roots)?);
         let agent = HeaderValue::from_static("outbound-only-example");
-        let discovery =
-            Discovery::new(own_name.clone(), Arc::new(resolver), Arc::clone(&transport), policy, agent.clone());
-        let client = FederationClient::new(signer, discovery.clone(), transport).with_user_agent(agent);
+        let discovery = Discovery::new(own_name.clone(), Arc::new(resolver), transport, policy, agent);
+        let client = FederationClient::new(signer, discovery.clone())?;
         let admission =
             Admission::new(own_name, ClientOutboundProxyPolicy::for_pool(TWICE_THE_CALLS)).with_remote_timeout(timeout);
         Ok(Self { admission, discovery, client })
@@ -131,9 +131,13 @@ impl WayOut {
         for taken in self.discovery.explain(pass.destination(), pass.deadline()).await.steps {
             println!("  {:<14} {:<8} {}", taken.step.as_label(), taken.outcome.as_label(), taken.detail);
         }
-        let list = Endpoint::public_rooms_get(&RoomListParameters { limit: Some(5), ..RoomListParameters::default() })?;
+        let five = RoomListParameters { limit: Some(5), ..RoomListParameters::default() };
+        let endpoint = match pass.route() {
+            OutboundRoute::PublicRooms { .. } => Endpoint::public_rooms_get(&five)?,
+            OutboundRoute::RoomAlias { alias } => Endpoint::query_directory(alias),
+        };
         // The pass moves into the call: the slot is free when it is dropped, at the end of this statement.
-        let reply = self.client.open(pass).request(&list).await;
+        let reply = self.client.open(pass).request(&endpoint).await;
         Ok(reply
             .inspect(|reply| println!("  {}, {} bytes", reply.status, reply.body.len()))
             .map_err(|error| told(NoAnswer::Failed(error))))

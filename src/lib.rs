@@ -31,6 +31,7 @@
 //! |---|---|
 //! | a federation client of your own | [`Admission`] and [`Admitted::run`]: one slot and one deadline around your whole call |
 //! | the same, behind tower (axum and its like), and what comes before the handler is costly | `layer::AdmissionLayer` too: it refuses before a body is read |
+//! | the same, and it blocks its thread | [`Admission`] and [`Admitted::run_blocking`], with no runtime at all |
 //! | a client, but no guard against inside addresses | the `outbound` module's `AddressPolicy` and `Discovery` too |
 //! | a homeserver with a synchronous request pool | `Portcullis::handle_blocking`; the example of `Portcullis` is about it |
 //! | the same, with one lock around its data | `Portcullis::begin` under the lock, `Portcullis::finish_blocking` without it |
@@ -85,6 +86,7 @@
 //! |---|---|
 //! | `sync_pool` | a homeserver with a pool of threads and one lock: lists, aliases, files; a 429 at the cap, and local requests meanwhile |
 //! | `axum_handler` | admission around a federation client of the homeserver's own, with the layer and without |
+//! | `own_client` | a client of the homeserver's own, held to the addresses that discovery allowed |
 //! | `outbound_only` | discovery, a signed call and a bounded answer, without the routes |
 //! | `background_backfill`, `long_poll`, `interactive` | the load gate, against a homeserver you name |
 //!
@@ -133,7 +135,7 @@ mod sync;
 
 pub use admission::{
     Admission, Admitted, AllowRemote, ClientKey, ClientOutboundProxyPolicy, DestinationRules, DestinationVerdict, Full,
-    InFlightBudget, InvalidMediaId, InvalidMediaLimits, InvalidRoomAlias, InvalidRoute, Ipv6ClientPrefix,
+    InFlightBudget, InvalidMediaId, InvalidMediaLimits, InvalidRoomAlias, InvalidRoute, Ipv6ClientPrefix, MediaCaps,
     MediaGeneration, MediaId, MediaLimits, MediaPass, MediaRoute, MediaVariant, OutboundRoute, RateLimit, Refusal,
     RefusedCounts, RemoteFetchAllowed, RemoteFetchPolicy, RemoteFile, RemoteTimeout, RoomAlias, RouteClass, Slot,
     Thumbnail, ThumbnailMethod, ThumbnailSize, TrustedProxies,
@@ -148,6 +150,8 @@ pub use proxy::local_view::{
 };
 #[cfg(feature = "outbound")]
 pub use proxy::media_store::{StoreOpenError, StoreUsage};
+#[cfg(feature = "outbound")]
+pub use proxy::public_rooms::InvalidListRequest;
 pub use proxy::response_body::{BodyCut, ResponseBody};
 #[cfg(feature = "outbound")]
 pub use proxy::watch::{CallCounts, CallTimeStep, CallTimes, DestinationStatus, Ended, LastCall};

@@ -45,12 +45,12 @@ use crate::admission::{
     Refusal, RoomAlias, TrustedProxies,
 };
 use crate::federation_worker::{FederationWorker, WorkerError};
+use crate::outbound::call::FederationClient;
 use crate::proxy::answer::{self, ResponseBody};
 use crate::proxy::denied::Denied;
 use crate::proxy::directory::{About, Directory, Found, LookupFailure, Question, Report};
 use crate::proxy::local_view::{LocalView, RoomListQuery};
 use crate::proxy::media::failure::MediaFailure;
-use crate::proxy::public_rooms;
 use crate::server_name::ServerName;
 
 /// Our routes, whole: `publicRooms`, `directory/room` and media downloads and thumbnails, here and at other servers.
@@ -74,7 +74,7 @@ use crate::server_name::ServerName;
 /// use http::{HeaderValue, Method, Request, StatusCode};
 /// use http_body::Body as _;
 /// use portcullis::outbound::{
-///     AddressPolicy, Discovery, Ed25519Signer, FederationClient, HickoryResolver, HttpsTransport, TlsRoots, Transport,
+///     AddressPolicy, Discovery, Ed25519Signer, FederationClient, HickoryResolver, HttpsTransport, TlsRoots,
 /// };
 /// use portcullis::{
 ///     AliasAnswer, InvalidPageToken, LocalView, Portcullis, RoomAlias, RoomListPage, RoomListQuery, ServerName,
@@ -98,13 +98,11 @@ use crate::server_name::ServerName;
 ///     let key = std::fs::read_to_string("signing.key")?; // the line `ed25519 a_name base64`
 ///     let signer = Arc::new(Ed25519Signer::from_key_file(own_name.clone(), &key)?);
 ///     let resolver = Arc::new(HickoryResolver::from_system()?);
-///     let transport: Arc<dyn Transport> = Arc::new(HttpsTransport::new(TlsRoots::system()?)?);
+///     let transport = Arc::new(HttpsTransport::new(TlsRoots::system()?)?);
 ///     let policy = AddressPolicy::default().deny(["2000:1::/32".parse()?])?; // your inside hosts, if their addresses are global
 ///     let agent = HeaderValue::from_static("our-server/1.0");
-///     let discovery =
-///         Discovery::new(own_name.clone(), resolver, Arc::clone(&transport), policy, agent.clone());
-///     let client = FederationClient::new(signer, discovery, transport).with_user_agent(agent);
-///     Ok(Portcullis::builder(own_name, POOL_THREADS).federation_client(client).build()?)
+///     let client = FederationClient::new(signer, Discovery::new(own_name, resolver, transport, policy, agent))?;
+///     Ok(Portcullis::builder(client, POOL_THREADS).build()?)
 /// }
 ///
 /// /// On a thread of the pool, with a request that was read whole. `false`: it is for another route. After an error the
@@ -179,12 +177,12 @@ enum Asked {
 }
 
 impl Portcullis {
-    /// Starts to build the routes of the server `own_name`, whose request pool has `pool_threads` threads.
+    /// Starts to build the routes of the server whose calls `client` makes, and whose request pool has `pool_threads` threads.
     ///
     /// The caps follow from the pool: half of it, and one call per client. An asynchronous server passes twice the number
     /// of calls it is willing to have in flight: 32 for 16.
-    pub fn builder(own_name: ServerName, pool_threads: usize) -> PortcullisBuilder {
-        PortcullisBuilder::new(own_name, pool_threads)
+    pub fn builder(client: FederationClient, pool_threads: usize) -> PortcullisBuilder {
+        PortcullisBuilder::new(client, pool_threads)
     }
 
     /// First half: answers what needs no other server, and takes the slot for what does.
@@ -441,9 +439,8 @@ impl fmt::Debug for Portcullis {
 fn read_list_request(local: &dyn LocalView, request: &Request<Bytes>, posted: bool) -> Result<RoomListQuery, Denied> {
     if posted {
         check_token(local, request.headers())?;
-        return Ok(public_rooms::read_body(request.body())?);
     }
-    Ok(public_rooms::read_query(request.uri().query().unwrap_or_default())?)
+    Ok(RoomListQuery::of(request)?)
 }
 
 #[cfg(test)]

@@ -14,7 +14,8 @@ use crate::limits::{DEFAULT_FEDERATION_PORT, MAX_DNS_LABEL_BYTES, MAX_SERVER_NAM
 /// A server name as its owner writes it, with its parts.
 ///
 /// Always: the text came through [`FromStr`] and no other way. Identity (`==`, `Hash`) keeps the letter case, as the
-/// specification has it; [`ServerName::canonical`] is what budgets and caches are keyed by.
+/// specification has it; [`ServerName::is_same_server`] is whether two names mean one server, and
+/// [`ServerName::canonical`] a key for it.
 ///
 /// ```
 /// use portcullis::{Host, InvalidServerName, ServerName};
@@ -99,27 +100,28 @@ impl ServerName {
         self.port().unwrap_or(DEFAULT_FEDERATION_PORT)
     }
 
-    /// The name in lower case, the port kept as written: one key for all spellings of a name. Not for lists of servers:
-    /// `them.example` and `them.example:8448` are two names of one server, which [`Self::canonical_origin`] makes one.
-    #[must_use]
-    pub fn canonical(&self) -> String {
-        self.text.to_ascii_lowercase()
-    }
-
-    /// As [`ServerName::canonical`], without a port of 8448: one key for all spellings of a server.
+    /// The one spelling of this server, for lists of servers, maps and logs: in lower case, and without the port that is the
+    /// default. Two names have the same one exactly where [`Self::is_same_server`] holds.
     ///
     /// ```
     /// use portcullis::ServerName;
     ///
     /// let name: ServerName = "Example.ORG:8448".parse().unwrap();
-    /// assert_eq!(name.canonical_origin(), "example.org");
+    /// assert_eq!(name.canonical(), "example.org");
     /// ```
     #[must_use]
-    pub fn canonical_origin(&self) -> String {
+    pub fn canonical(&self) -> String {
         match self.port_or_default() {
             DEFAULT_FEDERATION_PORT => self.host.to_string(),
             port => format!("{}:{port}", self.host),
         }
+    }
+
+    /// The name in lower case with its port as written, for what discovery tells apart: `them.example` may delegate,
+    /// `them.example:8448` may not.
+    #[cfg(feature = "outbound")]
+    pub(crate) fn in_lower_case(&self) -> String {
+        self.text.to_ascii_lowercase()
     }
 
     /// Whether both names mean the same server: equal hosts without regard to case, and equal ports where none means 8448.
@@ -263,6 +265,7 @@ mod tests {
         assert_eq!(name.host(), &Host::Name("alpha.example".parse().unwrap()));
         assert_eq!(name.port(), Some(8449));
         assert_eq!(name.canonical(), "alpha.example:8449");
+        assert_eq!(parse("[2A0E:FADE::0:1]:8448").unwrap().canonical(), "[2a0e:fade::1]");
         assert_eq!(parse("44.128.10.1").unwrap().host(), &Host::V4(Ipv4Addr::new(44, 128, 10, 1)));
         assert_eq!(parse("[2A0E:FADE:10::1]:443").unwrap().host(), &Host::V6("2a0e:fade:10::1".parse().unwrap()));
         assert_eq!(parse("intranet").unwrap().port_or_default(), 8448);

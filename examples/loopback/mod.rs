@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// A room list that no client of this crate reads to its end.
 const HUGE_BYTES: usize = 16 * 1024 * 1024;
 
-/// A certificate authority, and the certificate it gave to 127.0.0.1.
+/// A certificate authority, and the certificate it gave to 127.0.0.1 and `them.example`.
 pub(crate) struct Authority {
     pem: String,
     tls: Arc<ServerConfig>,
@@ -37,6 +37,8 @@ pub(crate) enum Manners {
     Silent,
     /// Answers with a room list that is larger than any.
     Huge,
+    /// Answers that what is asked for is at another place, inside.
+    SendsAway,
 }
 
 /// Another server. Dropping it ends it.
@@ -54,7 +56,8 @@ impl Authority {
 
         let key = KeyPair::generate()?;
         let mut server = CertificateParams::default();
-        server.subject_alt_names = vec![SanType::IpAddress(Ipv4Addr::LOCALHOST.into())];
+        server.subject_alt_names =
+            vec![SanType::IpAddress(Ipv4Addr::LOCALHOST.into()), SanType::DnsName("them.example".try_into()?)];
         let server = server.signed_by(&key, &authority)?;
 
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
@@ -92,6 +95,11 @@ impl OtherServer {
         Ok(Self { address, ended })
     }
 
+    /// The port it listens on.
+    pub(crate) fn port(&self) -> u16 {
+        self.address.port()
+    }
+
     /// Its server name.
     pub(crate) fn name(&self) -> String {
         self.address.to_string()
@@ -123,11 +131,15 @@ fn serve(
             return Ok(());
         }
         Manners::Huge => ("application/json".to_owned(), vec![b' '; HUGE_BYTES]),
-        Manners::Answers => answer(&target, us),
+        Manners::Answers | Manners::SendsAway => answer(&target, us),
+    };
+    let status = match manners {
+        Manners::SendsAway => "302 Found\r\nLocation: http://127.0.0.2/",
+        _ => "200 OK",
     };
     let mut stream = stream.into_inner();
     let length = body.len();
-    write!(stream, "HTTP/1.1 200 OK\r\nContent-Type: {content_type}\r\nContent-Length: {length}\r\n\r\n")?;
+    write!(stream, "HTTP/1.1 {status}\r\nContent-Type: {content_type}\r\nContent-Length: {length}\r\n\r\n")?;
     stream.write_all(&body)?;
     stream.conn.send_close_notify();
     stream.flush()?;

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use http::HeaderValue;
 use portcullis::outbound::{
-    AddressPolicy, Discovery, Ed25519Signer, FederationClient, HickoryResolver, HttpsTransport, TlsRoots, Transport,
+    AddressPolicy, Discovery, Ed25519Signer, FederationClient, HickoryResolver, HttpsTransport, TlsRoots,
 };
 use portcullis::{ListedRoom, MediaStoreConfig, Portcullis, RemoteFetchPolicy, ServerName, TrustedProxies};
 
@@ -50,9 +50,7 @@ impl World {
         let silent = OtherServer::start(&authority, Manners::Silent)?;
         let files = std::env::temp_dir().join(format!("portcullis-sync-pool-{}-{way:?}", std::process::id()));
 
-        let own_name: ServerName = "us.example".parse()?;
-        let mut portcullis = Portcullis::builder(own_name.clone(), POOL_THREADS)
-            .federation_client(client(own_name, &authority)?)
+        let mut portcullis = Portcullis::builder(client("us.example".parse()?, &authority)?, POOL_THREADS)
             .remote_timeout(REMOTE_TIMEOUT)
             .trusted_proxies(TrustedProxies::new(["127.0.0.0/8".parse()?])) // the clients below say who they are
             .remote_fetch(RemoteFetchPolicy { remote_fetch_enabled: true })
@@ -171,11 +169,10 @@ impl fmt::Display for Seen {
 fn client(own_name: ServerName, authority: &Authority) -> Result<FederationClient, Box<dyn Error>> {
     let signer = Arc::new(Ed25519Signer::generate(own_name.clone())); // yours comes from your key file
     let resolver = Arc::new(HickoryResolver::with_name_servers(&["127.0.0.1:53".parse()?])?); // names here are addresses
-    let transport: Arc<dyn Transport> = Arc::new(HttpsTransport::new(TlsRoots::only(authority.pem())?)?);
+    let transport = Arc::new(HttpsTransport::new(TlsRoots::only(authority.pem())?)?);
     let policy = AddressPolicy::default().allow(["127.0.0.1/32".parse()?])?;
     let agent = HeaderValue::from_static("sync-pool-example");
-    let discovery = Discovery::new(own_name, resolver, Arc::clone(&transport), policy, agent.clone());
-    Ok(FederationClient::new(signer, discovery, transport).with_user_agent(agent))
+    Ok(FederationClient::new(signer, Discovery::new(own_name, resolver, transport, policy, agent))?)
 }
 
 /// One request of the client 192.0.2.`client`, which a proxy on this machine passes on.

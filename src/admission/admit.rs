@@ -1,14 +1,14 @@
-//! [`Admission`]: the one door, and [`Admitted`]: the pass it hands out.
+//! [`Admission`]: the one door, which hands out an [`Admitted`].
 
 use std::fmt;
-use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::budget::{Full, InFlightBudget, Slot};
+use super::admitted::Admitted;
+use super::budget::{Full, InFlightBudget};
 use super::client_key::ClientKey;
 use super::client_rate::{ClientRate, RateLimit};
 use super::media_pass::MediaPass;
@@ -16,7 +16,7 @@ use super::policy::{ClientOutboundProxyPolicy, RemoteTimeout, RouteClass};
 use super::refusal::Refusal;
 use super::remote_fetch::RemoteFetchAllowed;
 use super::route::OutboundRoute;
-use crate::deadline::{Expired, OutboundDeadline};
+use crate::deadline::OutboundDeadline;
 use crate::server_name::ServerName;
 
 /// Decides whether a request may make an outbound call now. Cheap to clone; clones share the budget.
@@ -51,11 +51,11 @@ pub struct Admission {
 ///
 /// use portcullis::{Admission, ClientOutboundProxyPolicy, DestinationRules, DestinationVerdict, ServerName};
 ///
-/// struct Blocked(HashSet<String>); // each as `ServerName::canonical_origin` spells it
+/// struct Blocked(HashSet<String>); // each as `ServerName::canonical` spells it
 ///
 /// impl DestinationRules for Blocked {
 ///     fn judge(&self, destination: &ServerName) -> DestinationVerdict {
-///         match self.0.contains(&destination.canonical_origin()) {
+///         match self.0.contains(&destination.canonical()) {
 ///             true => DestinationVerdict::Forbidden, // 403; `Hidden` is a 404
 ///             false => DestinationVerdict::Allowed,
 ///         }
@@ -296,83 +296,6 @@ impl fmt::Debug for Admission {
     }
 }
 
-/// The pass for one outbound call: its slot, its deadline and where it may go. Only [`Admission::admit`] makes one.
-///
-/// An outbound call takes it by value, so there is no call without a slot and no slot that outlives its call:
-///
-/// ```compile_fail,E0451
-/// use portcullis::{Admitted, ClientKey, OutboundDeadline, OutboundRoute, Slot};
-///
-/// fn forge(route: OutboundRoute, deadline: OutboundDeadline, slot: Slot<ClientKey>) -> Admitted {
-///     Admitted { route, deadline, slot } // there is no other way to make one: its fields are private
-/// }
-/// ```
-///
-/// ```compile_fail,E0382
-/// fn twice(pass: portcullis::Admitted) {
-///     let first = pass.run(async {});
-///     let second = pass.run(async {}); // used already: one pass, one call
-/// }
-/// ```
-#[must_use = "dropping the pass frees its slot"]
-#[derive(Debug)]
-pub struct Admitted {
-    route: OutboundRoute,
-    deadline: OutboundDeadline,
-    slot: Slot<ClientKey>,
-}
-
-impl Admitted {
-    /// The deadline, started at admission; discovery is included.
-    #[must_use]
-    pub fn deadline(&self) -> OutboundDeadline {
-        self.deadline
-    }
-
-    /// The route that was admitted.
-    #[must_use]
-    pub fn route(&self) -> &OutboundRoute {
-        &self.route
-    }
-
-    /// The one server this pass is good for.
-    #[must_use]
-    pub fn destination(&self) -> &ServerName {
-        self.route.destination()
-    }
-
-    /// Runs the caller's own federation call under this pass: their discovery, their client, our slot and deadline.
-    ///
-    /// The slot lives exactly as long as `call`: it is free before the result is handed out, and it stays held while
-    /// `call` runs, however impatient the caller is (spawn the returned future to let it outlive a connection).
-    ///
-    /// *Errors:* [`Expired`], and `call` has been dropped. *Panics:* never. *Cancel safety:* dropping the returned
-    /// future drops `call`, then the slot. *Blocking:* no.
-    ///
-    /// ```
-    /// # use portcullis::{Admission, ClientKey, ClientOutboundProxyPolicy, OutboundRoute};
-    /// # let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-    /// # runtime.block_on(async {
-    /// # let admission = Admission::new("us.example".parse().unwrap(), ClientOutboundProxyPolicy::for_pool(8));
-    /// # let route = OutboundRoute::PublicRooms { server: "them.example".parse().unwrap() };
-    /// let pass = admission.admit(&ClientKey::shared(), route).unwrap();
-    /// let rooms = pass.run(async { /* your federation call */ 42 }).await;
-    /// assert_eq!(rooms, Ok(42));
-    /// assert_eq!(admission.budget().in_flight(), 0);
-    /// # });
-    /// ```
-    pub fn run<F: Future>(self, call: F) -> impl Future<Output = Result<F::Output, Expired>> {
-        let Self { deadline, slot, .. } = self;
-        async move {
-            let slot = slot;
-            let outcome = deadline.cut(call).await;
-            // Before the answer: whoever sees the answer may ask again at once and must not meet its own slot.
-            drop(slot);
-            outcome
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -439,41 +362,6 @@ mod tests {
         assert!(admission.admit(&client(1), route("a.example")).is_ok());
         // Another client is none of its business.
         assert!(admission.admit(&client(2), route("a.example")).is_ok());
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn the_slot_is_free_before_the_result_is_seen_and_after_expiry() {
-        let admission = admission();
-        let pass = admission.admit(&client(1), route("a.example")).unwrap();
-        assert_eq!(pass.run(async { 1 }).await, Ok(1));
-        assert_eq!(admission.budget().in_flight(), 0);
-
-        let start = Instant::now();
-        let pass = admission.admit(&client(1), route("a.example")).unwrap();
-        assert_eq!(pass.run(std::future::pending::<()>()).await, Err(Expired));
-        assert_eq!(start.elapsed(), Duration::from_secs(10));
-        assert_eq!((admission.budget().in_flight(), admission.budget().tracked_keys()), (0, 0));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn the_slot_stays_held_while_the_call_runs_though_the_caller_left() {
-        let admission = admission();
-        let pass = admission.admit(&client(1), route("a.example")).unwrap();
-        let call = tokio::spawn(pass.run(tokio::time::sleep(Duration::from_secs(4))));
-        drop(call); // a dropped handle does not end the task
-        tokio::time::sleep(Duration::from_secs(3)).await;
-        assert_eq!(admission.budget().in_flight(), 1);
-        tokio::time::sleep(Duration::from_secs(2)).await;
-        assert_eq!(admission.budget().in_flight(), 0);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_panic_inside_the_call_frees_the_slot() {
-        let admission = admission();
-        let pass = admission.admit(&client(1), route("a.example")).unwrap();
-        let call = tokio::spawn(pass.run(async { panic!("inside the call") }));
-        assert!(call.await.unwrap_err().is_panic());
-        assert_eq!(admission.budget().in_flight(), 0);
     }
 
     #[tokio::test(start_paused = true)]

@@ -94,7 +94,9 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::admission::{AllowRemote, ClientOutboundProxyPolicy, RateLimit, RemoteFetchPolicy, RemoteFile};
+    use crate::admission::{
+        AllowRemote, ClientOutboundProxyPolicy, MediaCaps, RateLimit, RemoteFetchPolicy, RemoteFile,
+    };
 
     fn allowed(server: &str) -> RemoteFetchAllowed {
         let file = RemoteFile { server: server.parse().unwrap(), media_id: "abc".parse().unwrap() };
@@ -110,7 +112,13 @@ mod tests {
     }
 
     fn door() -> MediaAdmission {
-        let limits = MediaLimits::new(16, 6, 8, 4).unwrap();
+        let limits = MediaLimits::new(MediaCaps {
+            max_in_flight: 16,
+            max_per_client: 6,
+            max_running: 8,
+            max_running_per_origin: 4,
+        })
+        .unwrap();
         MediaAdmission::beside(&admission(), limits)
     }
 

@@ -1,4 +1,4 @@
-//! [`MediaLimits`]: what remote media may take, checked against each other before anything starts.
+//! [`MediaLimits`]: what remote media may take, [`MediaCaps`] checked against each other before anything starts.
 
 use crate::limits::{
     MEDIA_IN_FLIGHT, MEDIA_PER_CLIENT, MEDIA_RUNNING, MEDIA_RUNNING_PER_ORIGIN, UNPROVEN_ORIGIN_PART,
@@ -11,20 +11,31 @@ use crate::limits::{
 /// take, and all such origins together half of the whole: strangers' silent servers cannot crowd out those that answer. Of
 /// the whole, in flight or running, and of that half, a client that holds as much as is left gets no more.
 ///
-/// ```
-/// use portcullis::MediaLimits;
+/// Always: made of [`MediaCaps`] that fit together (`caps_that_contradict_each_other_are_refused`).
 ///
-/// let limits = MediaLimits::default();
-/// assert_eq!((limits.max_in_flight(), limits.max_running()), (256, 64));
-/// assert!(MediaLimits::new(64, 8, 65, 16).is_err()); // more running than in flight
 /// ```
+/// use portcullis::{InvalidMediaLimits, MediaCaps, MediaLimits};
+///
+/// let limits = MediaLimits::new(MediaCaps { max_in_flight: 64, max_per_client: 16, ..MediaCaps::default() }).unwrap();
+/// assert_eq!((limits.max_in_flight(), limits.max_running()), (64, 64));
+/// let too_few = MediaCaps { max_in_flight: 32, ..MediaCaps::default() }; // 64 may run, and 64 be one client's
+/// assert_eq!(MediaLimits::new(too_few), Err(InvalidMediaLimits::PerClient));
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MediaLimits(MediaCaps);
+
+/// The caps that [`MediaLimits`] are made of, by the names that the configuration has for them. Each from 1 to
+/// [`MediaLimits::MOST`]; what is left out with `..MediaCaps::default()` is as it is without a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(clippy::struct_field_names, reason = "the names of the configuration")]
-pub struct MediaLimits {
-    max_in_flight: usize,
-    max_per_client: usize,
-    max_running: usize,
-    max_running_per_origin: usize,
+pub struct MediaCaps {
+    /// Fetches in flight, running or queued. 256 unless set.
+    pub max_in_flight: usize,
+    /// Fetches in flight of one client, at most `max_in_flight`. 64 unless set.
+    pub max_per_client: usize,
+    /// Fetches that run at once, at most `max_in_flight`. 64 unless set.
+    pub max_running: usize,
+    /// Fetches that run at once at one origin, at most `max_running`. 16 unless set.
+    pub max_running_per_origin: usize,
 }
 
 /// Which caps contradict each other.
@@ -55,12 +66,8 @@ impl MediaLimits {
     /// Caps that fit together.
     ///
     /// *Errors:* [`InvalidMediaLimits`]. *Panics:* never.
-    pub fn new(
-        max_in_flight: usize,
-        max_per_client: usize,
-        max_running: usize,
-        max_running_per_origin: usize,
-    ) -> Result<Self, InvalidMediaLimits> {
+    pub fn new(caps: MediaCaps) -> Result<Self, InvalidMediaLimits> {
+        let MediaCaps { max_in_flight, max_per_client, max_running, max_running_per_origin } = caps;
         for (name, cap) in [
             ("max_in_flight", max_in_flight),
             ("max_per_client", max_per_client),
@@ -83,59 +90,65 @@ impl MediaLimits {
         if max_running_per_origin > max_running {
             return Err(InvalidMediaLimits::PerOrigin);
         }
-        Ok(Self { max_in_flight, max_per_client, max_running, max_running_per_origin })
+        Ok(Self(caps))
+    }
+
+    /// The caps they were made of.
+    #[must_use]
+    pub fn caps(self) -> MediaCaps {
+        self.0
     }
 
     /// Fetches in flight, running or queued.
     #[must_use]
     pub fn max_in_flight(self) -> usize {
-        self.max_in_flight
+        self.0.max_in_flight
     }
 
     /// Fetches in flight of one client.
     #[must_use]
     pub fn max_per_client(self) -> usize {
-        self.max_per_client
+        self.0.max_per_client
     }
 
     /// Fetches that run at once.
     #[must_use]
     pub fn max_running(self) -> usize {
-        self.max_running
+        self.0.max_running
     }
 
     /// Fetches that run at once at one origin.
     #[must_use]
     pub fn max_running_per_origin(self) -> usize {
-        self.max_running_per_origin
+        self.0.max_running_per_origin
     }
 
     /// Fetches in flight of one origin without standing.
     #[must_use]
     pub fn unproven_in_flight_per_origin(self) -> usize {
-        (self.max_in_flight / UNPROVEN_ORIGIN_PART).max(1)
+        (self.0.max_in_flight / UNPROVEN_ORIGIN_PART).max(1)
     }
 
     /// Fetches in flight of all origins without standing.
     #[must_use]
     pub fn unproven_in_flight(self) -> usize {
-        (self.max_in_flight / UNPROVEN_ORIGINS_PART).max(1)
+        (self.0.max_in_flight / UNPROVEN_ORIGINS_PART).max(1)
     }
 
     /// Fetches that run at once at one origin without standing.
     #[must_use]
     pub fn unproven_running_per_origin(self) -> usize {
-        (self.max_running_per_origin / UNPROVEN_ORIGIN_PART).max(1)
+        (self.0.max_running_per_origin / UNPROVEN_ORIGIN_PART).max(1)
     }
 
     /// Fetches that run at once at all origins without standing.
     #[must_use]
     pub fn unproven_running(self) -> usize {
-        (self.max_running / UNPROVEN_ORIGINS_PART).max(1)
+        (self.0.max_running / UNPROVEN_ORIGINS_PART).max(1)
     }
 }
 
-impl Default for MediaLimits {
+impl Default for MediaCaps {
     fn default() -> Self {
         Self {
             max_in_flight: MEDIA_IN_FLIGHT,
@@ -150,23 +163,42 @@ impl Default for MediaLimits {
 mod tests {
     use super::*;
 
+    const LEAST: MediaCaps =
+        MediaCaps { max_in_flight: 1, max_per_client: 1, max_running: 1, max_running_per_origin: 1 };
+    const FOUR: MediaCaps =
+        MediaCaps { max_in_flight: 4, max_per_client: 4, max_running: 4, max_running_per_origin: 4 };
+
     #[test]
     fn the_defaults_fit_together_and_give_the_figures_of_the_design() {
         let limits = MediaLimits::default();
-        assert_eq!(MediaLimits::new(256, 64, 64, 16), Ok(limits));
+        let figures = MediaCaps { max_in_flight: 256, max_per_client: 64, max_running: 64, max_running_per_origin: 16 };
+        assert_eq!(MediaLimits::new(figures), Ok(limits));
+        assert_eq!(limits.caps(), figures);
         assert_eq!((limits.unproven_in_flight_per_origin(), limits.unproven_running_per_origin()), (64, 4));
         assert_eq!((limits.unproven_in_flight(), limits.unproven_running()), (128, 32));
     }
 
     #[test]
+    fn each_cap_is_read_back_under_its_own_name() {
+        let caps = MediaCaps { max_in_flight: 40, max_per_client: 30, max_running: 20, max_running_per_origin: 10 };
+        let limits = MediaLimits::new(caps).unwrap();
+        assert_eq!((limits.max_in_flight(), limits.max_per_client()), (40, 30));
+        assert_eq!((limits.max_running(), limits.max_running_per_origin()), (20, 10));
+    }
+
+    #[test]
     fn caps_that_contradict_each_other_are_refused() {
-        assert_eq!(MediaLimits::new(0, 1, 1, 1), Err(InvalidMediaLimits::Zero("max_in_flight")));
-        assert_eq!(MediaLimits::new(4, 4, 4, 0), Err(InvalidMediaLimits::Zero("max_running_per_origin")));
-        assert_eq!(MediaLimits::new(4097, 4, 4, 4), Err(InvalidMediaLimits::TooMany("max_in_flight")));
-        assert_eq!(MediaLimits::new(4, 5, 4, 4), Err(InvalidMediaLimits::PerClient));
-        assert_eq!(MediaLimits::new(4, 4, 5, 4), Err(InvalidMediaLimits::Running));
-        assert_eq!(MediaLimits::new(4, 4, 2, 3), Err(InvalidMediaLimits::PerOrigin));
-        let least = MediaLimits::new(1, 1, 1, 1).unwrap();
+        for (caps, why) in [
+            (MediaCaps { max_in_flight: 0, ..LEAST }, InvalidMediaLimits::Zero("max_in_flight")),
+            (MediaCaps { max_running_per_origin: 0, ..FOUR }, InvalidMediaLimits::Zero("max_running_per_origin")),
+            (MediaCaps { max_in_flight: 4097, ..FOUR }, InvalidMediaLimits::TooMany("max_in_flight")),
+            (MediaCaps { max_per_client: 5, ..FOUR }, InvalidMediaLimits::PerClient),
+            (MediaCaps { max_running: 5, ..FOUR }, InvalidMediaLimits::Running),
+            (MediaCaps { max_running: 2, max_running_per_origin: 3, ..FOUR }, InvalidMediaLimits::PerOrigin),
+        ] {
+            assert_eq!(MediaLimits::new(caps), Err(why), "{caps:?}");
+        }
+        let least = MediaLimits::new(LEAST).unwrap();
         assert_eq!((least.unproven_in_flight(), least.unproven_running_per_origin()), (1, 1));
     }
 }

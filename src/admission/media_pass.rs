@@ -3,7 +3,9 @@
 #[cfg(feature = "outbound")]
 use std::fmt;
 use std::future::Future;
+use std::time::Duration;
 
+use super::admitted::run_blocking;
 use super::budget::Slot;
 use super::client_key::ClientKey;
 use super::remote_fetch::RemoteFetchAllowed;
@@ -102,5 +104,14 @@ impl MediaPass {
             drop(slot);
             outcome
         }
+    }
+
+    /// Runs the caller's own fetch on this thread, as [`Admitted::run_blocking`](super::Admitted::run_blocking) does.
+    ///
+    /// *Errors:* [`Expired`], and `fetch` was not run. *Panics:* where `fetch` does; the slot is free then. *Blocking:* as
+    /// long as `fetch`.
+    pub fn run_blocking<T>(self, fetch: impl FnOnce(Duration) -> T) -> Result<T, Expired> {
+        let Self { deadline, slot, .. } = self;
+        run_blocking(deadline, slot, fetch)
     }
 }

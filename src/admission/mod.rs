@@ -13,6 +13,7 @@
 //! the budget does not compile.
 
 mod admit;
+mod admitted;
 mod budget;
 mod client_key;
 mod client_rate;
@@ -29,7 +30,8 @@ mod room_alias;
 mod route;
 mod thumbnail;
 
-pub use admit::{Admission, Admitted, DestinationRules, DestinationVerdict, RefusedCounts};
+pub use admit::{Admission, DestinationRules, DestinationVerdict, RefusedCounts};
+pub use admitted::Admitted;
 pub use budget::{Full, InFlightBudget, Slot};
 #[cfg(feature = "server")]
 pub(crate) use client_key::client_address;
@@ -38,7 +40,7 @@ pub use client_rate::RateLimit;
 #[cfg(feature = "outbound")]
 pub(crate) use media_admission::MediaAdmission;
 pub use media_id::{InvalidMediaId, MediaId, RemoteFile};
-pub use media_limits::{InvalidMediaLimits, MediaLimits};
+pub use media_limits::{InvalidMediaLimits, MediaCaps, MediaLimits};
 pub use media_pass::MediaPass;
 #[cfg(feature = "outbound")]
 pub(crate) use media_route::MediaPath;

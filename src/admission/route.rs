@@ -13,8 +13,10 @@ use crate::server_name::{InvalidServerName, ServerName};
 /// A request that another server has to be asked for, with the server it names.
 ///
 /// Always: the destination passed the grammar, so nothing ambiguous reaches discovery.
+///
+/// Not `#[non_exhaustive]`: a new kind of request that leaves the server has to be a compile error where requests are
+/// answered, and not a request without an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum OutboundRoute {
     /// `GET` or `POST /_matrix/client/{v3,r0,v1}/publicRooms?server=`.
     PublicRooms {

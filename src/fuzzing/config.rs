@@ -30,10 +30,7 @@ pub fn config(input: &[u8]) {
                 media.max_file_bytes > 0 && media.max_file_bytes <= media.cache_size_bytes / MEDIA_CACHE_LEAST_FILES
             );
             assert!(!media.cache_ttl.is_zero());
-            let caps = media.limits;
-            let (of_client, run, of_origin) =
-                (caps.max_per_client(), caps.max_running(), caps.max_running_per_origin());
-            assert_eq!(MediaLimits::new(caps.max_in_flight(), of_client, run, of_origin), Ok(caps));
+            assert_eq!(MediaLimits::new(media.limits.caps()), Ok(media.limits));
             for rate in [federation.lookup_rate, media.fetch_rate] {
                 assert_eq!(RateLimit::new(rate.per_minute(), rate.burst()), Some(rate));
             }

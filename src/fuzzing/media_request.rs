@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep};
 
 use self::world::Answers;
 use super::{lines, sections};
-use crate::admission::{MediaLimits, MediaRoute, RemoteFetchPolicy};
+use crate::admission::{MediaCaps, MediaLimits, MediaRoute, RemoteFetchPolicy};
 use crate::federation_worker::FederationWorker;
 use crate::homeserver::config::Config;
 use crate::homeserver::embedded::EmbeddedHomeserver;
@@ -89,17 +89,23 @@ fn portcullis(world: &Arc<Answers>, letters: &str, folder: &std::path::Path) -> 
     let signer = Arc::new(Ed25519Signer::from_key_file(own_name.clone(), &key).unwrap());
     let worker = WORKER.get_or_init(|| Arc::new(FederationWorker::start(1).unwrap()));
     let user_agent = HeaderValue::from_static("portcullis");
-    let discovery =
-        Discovery::new(own_name.clone(), world.clone(), world.clone(), AddressPolicy::default(), user_agent);
+    let discovery = Discovery::new(own_name, world.clone(), world.clone(), AddressPolicy::default(), user_agent);
     let mut store = MediaStoreConfig::in_dir(folder.join("store"));
     (store.bytes, store.max_file) = (64 * 1024 * 1024, 64 * 1024);
-    Portcullis::builder(own_name, 4)
-        .federation_client(FederationClient::new(signer, discovery, world.clone()))
+    Portcullis::builder(FederationClient::new(signer, discovery).unwrap(), 4)
         .federation_worker(Arc::clone(worker))
         .media_tasks(Handle::current())
         .remote_fetch(RemoteFetchPolicy { remote_fetch_enabled: !letters.contains('o') })
         .legacy_media(!letters.contains('l'))
-        .media_limits(MediaLimits::new(4, 2, 4, 4).unwrap())
+        .media_limits(
+            MediaLimits::new(MediaCaps {
+                max_in_flight: 4,
+                max_per_client: 2,
+                max_running: 4,
+                max_running_per_origin: 4,
+            })
+            .unwrap(),
+        )
         .media_store(store)
         .build()
         .unwrap()

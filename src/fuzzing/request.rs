@@ -164,8 +164,7 @@ impl Server {
         let user_agent = HeaderValue::from_static("portcullis");
         let policy = AddressPolicy::default();
         let discovery = Discovery::new(own_name.clone(), world.clone(), world.clone(), policy, user_agent);
-        let portcullis = Portcullis::builder(own_name.clone(), POOL_THREADS)
-            .federation_client(FederationClient::new(signer.clone(), discovery, world.clone()))
+        let portcullis = Portcullis::builder(FederationClient::new(signer.clone(), discovery).unwrap(), POOL_THREADS)
             .federation_worker(Arc::clone(worker))
             .trusted_proxies(TrustedProxies::new(["10.0.0.0/8".parse().unwrap()]))
             .build()

@@ -148,10 +148,9 @@ fn portcullis(
     roots: TlsRoots,
     gates: GateRegistry,
 ) -> Result<Portcullis, StartError> {
-    let (discovery, transport) = outbound(config, roots)?;
-    let client = FederationClient::new(signer, discovery, transport).with_user_agent(user_agent());
-    let mut builder = Portcullis::builder(config.server_name.clone(), config.request_threads)
-        .federation_client(client)
+    let client = FederationClient::new(signer, outbound(config, roots)?)
+        .map_err(|error| StartError::of("signing_key", &error))?;
+    let mut builder = Portcullis::builder(client, config.request_threads)
         .gates(gates)
         .client_rate(RouteClass::Directory, config.federation.lookup_rate)
         .client_rate(RouteClass::Media, config.media.fetch_rate)
@@ -190,10 +189,10 @@ fn media(media: &MediaConfig, files: Option<&ThrowAwayFiles>, builder: Portculli
 ///
 /// *Errors:* [`StartError`]. *Panics:* never. *Blocking:* reads the certificates and resolv.conf.
 pub fn discovery(config: &Config) -> Result<Discovery, StartError> {
-    outbound(config, system_roots(config)?).map(|(discovery, _)| discovery)
+    outbound(config, system_roots(config)?)
 }
 
-fn outbound(config: &Config, roots: TlsRoots) -> Result<(Discovery, Arc<dyn Transport>), StartError> {
+fn outbound(config: &Config, roots: TlsRoots) -> Result<Discovery, StartError> {
     let federation = &config.federation;
     let resolver: Arc<dyn Resolve> = Arc::new(resolver(config)?);
     let transport: Arc<dyn Transport> = Arc::new(HttpsTransport::new(roots).map_err(StartError::Tls)?);
@@ -202,8 +201,7 @@ fn outbound(config: &Config, roots: TlsRoots) -> Result<(Discovery, Arc<dyn Tran
         .map_err(|error| StartError::of("federation.deny_networks", &error))?
         .allow(federation.allow_networks.iter().copied())
         .map_err(|error| StartError::of("federation.allow_networks", &error))?;
-    let discovery = Discovery::new(config.server_name.clone(), resolver, Arc::clone(&transport), policy, user_agent());
-    Ok((discovery, transport))
+    Ok(Discovery::new(config.server_name.clone(), resolver, transport, policy, user_agent()))
 }
 
 fn resolver(config: &Config) -> Result<HickoryResolver, StartError> {

@@ -161,6 +161,7 @@ fn raised_limit() -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::admission::MediaCaps;
 
     fn needs(threads: usize, media: Option<MediaLimits>) -> OutboundNeeds {
         OutboundNeeds::of(ClientOutboundProxyPolicy::for_pool(threads), media)
@@ -196,7 +197,18 @@ mod tests {
             "the limit of open files is 1024; 1456 are needed: 144 for lookups at other servers, 1216 for fetching files, \
              64 for the server itself and 32 for clients (raise ulimit -n, or lower request_threads or media.max_running)"
         );
-        let few = needs(16, Some(MediaLimits::new(64, 64, 16, 16).unwrap()));
+        let few = needs(
+            16,
+            Some(
+                MediaLimits::new(MediaCaps {
+                    max_in_flight: 64,
+                    max_per_client: 64,
+                    max_running: 16,
+                    max_running_per_origin: 16,
+                })
+                .unwrap(),
+            ),
+        );
         assert_eq!(Descriptors::limited_to(1024).client_connections(512, few), Ok((1024 - 144 - 16 * 19 - 64) / 2));
     }
 

@@ -9,6 +9,13 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
 /// A socket address that an [`AddressPolicy`] allowed. Nothing else can be dialled.
+///
+/// ```
+/// use portcullis::outbound::AddressPolicy;
+///
+/// let judged = AddressPolicy::default().judge("[2a0e:fade:10::1]:8448".parse().unwrap()).unwrap();
+/// assert_eq!(judged.socket_addr().port(), 8448);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct JudgedAddress(SocketAddr);
 
@@ -92,6 +99,21 @@ impl AddressPolicy {
     /// Judges the whole answer for one name: one refused address refuses the set. The order is kept.
     ///
     /// *Errors:* [`AddressRefused`]; an empty set is refused as well.
+    ///
+    /// For a client that looks names up by itself. It may connect to what comes back, and look nothing up again: a second
+    /// answer may be another one.
+    ///
+    /// ```
+    /// use std::net::IpAddr;
+    ///
+    /// use portcullis::outbound::{AddressPolicy, AddressRefused};
+    ///
+    /// let policy = AddressPolicy::default();
+    /// let [outside, inside] = ["44.128.10.7", "10.0.0.7"].map(|ip| ip.parse::<IpAddr>().unwrap()); // what the DNS says
+    /// let judged = policy.judge_all([outside], 8448).unwrap();
+    /// assert_eq!(judged[0].socket_addr(), "44.128.10.7:8448".parse().unwrap()); // for `TcpStream::connect`
+    /// assert_eq!(policy.judge_all([outside, inside], 8448), Err(AddressRefused));
+    /// ```
     pub fn judge_all(
         &self,
         addresses: impl IntoIterator<Item = IpAddr>,

@@ -37,13 +37,11 @@ use crate::server_name::ServerName;
 /// use std::{error::Error, sync::Arc};
 ///
 /// use http::HeaderValue;
-/// use portcullis::ServerName;
 /// use portcullis::outbound::{Ed25519Signer, FederationClient};
 ///
 /// fn client(key: &str) -> Result<FederationClient, Box<dyn Error>> {
-///     let own_name: ServerName = "us.example".parse()?;
-///     let signer = Arc::new(Ed25519Signer::from_key_file(own_name.clone(), key)?);
-///     Ok(FederationClient::from_system(own_name, signer, HeaderValue::from_static("our-server/1.0"))?)
+///     let signer = Arc::new(Ed25519Signer::from_key_file("us.example".parse()?, key)?);
+///     Ok(FederationClient::from_system(signer, HeaderValue::from_static("our-server/1.0"))?)
 /// }
 /// ```
 #[derive(Clone)]
@@ -115,50 +113,83 @@ pub enum FromSystemError {
     Tls(#[from] TlsRootsError),
 }
 
+/// A signer and a discovery of two servers were put together. Letter case and a port count: a signature covers both.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the signer signs for {signer}, and discovery is that of {discovery}")]
+#[non_exhaustive]
+pub struct OwnNamesDiffer {
+    /// The server the signer signs for.
+    pub signer: ServerName,
+    /// The server the discovery was made for.
+    pub discovery: ServerName,
+}
+
 impl FederationClient {
-    /// The client of the server `own_name` as the system provides for it: the name servers of resolv.conf, the system's
-    /// certificate authorities, the default [`AddressPolicy`], and one `user_agent` for well-known files and calls alike.
+    /// The client of the server `signer` signs for, as the system provides for it: the name servers of resolv.conf, the
+    /// system's certificate authorities, the default [`AddressPolicy`], and one `user_agent` for well-known files and calls
+    /// alike. No name may lead back to that server's host.
     ///
-    /// `own_name` is the server `signer` signs for; no name may lead back to its host. Whoever needs other name servers,
-    /// authorities or address rules puts the same parts together with [`FederationClient::new`].
+    /// Whoever needs other name servers, authorities or address rules puts the same parts together with
+    /// [`FederationClient::new`].
     ///
     /// *Errors:* [`FromSystemError`]. *Panics:* never. *Blocking:* reads the certificates and resolv.conf, tens of
     /// milliseconds.
-    pub fn from_system(
-        own_name: ServerName,
-        signer: Arc<dyn RequestSigner>,
-        user_agent: HeaderValue,
-    ) -> Result<Self, FromSystemError> {
+    pub fn from_system(signer: Arc<dyn RequestSigner>, user_agent: HeaderValue) -> Result<Self, FromSystemError> {
         let resolver = Arc::new(HickoryResolver::from_system()?);
         let transport: Arc<dyn Transport> = Arc::new(HttpsTransport::new(TlsRoots::system()?)?);
-        let policy = AddressPolicy::default();
-        let discovery = Discovery::new(own_name, resolver, Arc::clone(&transport), policy, user_agent.clone());
-        Ok(Self::new(signer, discovery, transport).with_user_agent(user_agent))
+        let (own_name, policy) = (signer.own_name().clone(), AddressPolicy::default());
+        Ok(Self::of_one_server(signer, Discovery::new(own_name, resolver, transport, policy, user_agent)))
     }
 
-    /// A client that finds servers with `discovery`, signs with `signer` and sends with `transport`.
+    /// A client that signs with `signer` and finds servers with `discovery`, through whose transport and under whose user
+    /// agent its calls go too.
     ///
-    /// `discovery` was given a transport and a user agent too, for well-known files: give both the same ones.
-    #[must_use]
-    pub fn new(signer: Arc<dyn RequestSigner>, discovery: Discovery, transport: Arc<dyn Transport>) -> Self {
-        Self::locating_with(Arc::new(discovery), signer, transport)
+    /// *Errors:* [`OwnNamesDiffer`]: calls would be signed for one server, and another one's host be kept out of reach.
+    /// *Panics:* never.
+    ///
+    /// ```no_run
+    /// use std::{error::Error, sync::Arc};
+    ///
+    /// use http::HeaderValue;
+    /// use portcullis::outbound::{
+    ///     AddressPolicy, Discovery, Ed25519Signer, FederationClient, HickoryResolver, HttpsTransport, TlsRoots,
+    /// };
+    ///
+    /// fn client(signer: Ed25519Signer) -> Result<FederationClient, Box<dyn Error>> {
+    ///     let resolver = Arc::new(HickoryResolver::with_name_servers(&["192.0.2.53:53".parse()?])?);
+    ///     let transport = Arc::new(HttpsTransport::new(TlsRoots::system()?)?);
+    ///     let policy = AddressPolicy::default().deny(["2000:1::/32".parse()?])?; // our inside hosts
+    ///     let agent = HeaderValue::from_static("our-server/1.0");
+    ///     let discovery = Discovery::new(signer.own_name().clone(), resolver, transport, policy, agent);
+    ///     Ok(FederationClient::new(Arc::new(signer), discovery)?)
+    /// }
+    /// ```
+    pub fn new(signer: Arc<dyn RequestSigner>, discovery: Discovery) -> Result<Self, OwnNamesDiffer> {
+        let (signed_for, kept_out) = (signer.own_name(), discovery.own_name());
+        if signed_for != kept_out {
+            return Err(OwnNamesDiffer { signer: signed_for.clone(), discovery: kept_out.clone() });
+        }
+        Ok(Self::of_one_server(signer, discovery))
+    }
+
+    fn of_one_server(signer: Arc<dyn RequestSigner>, discovery: Discovery) -> Self {
+        let (transport, user_agent) = (Arc::clone(&discovery.web().transport), discovery.web().user_agent.clone());
+        Self::locating_with(Arc::new(discovery), signer, transport, user_agent)
     }
 
     pub(crate) fn locating_with(
         locate: Arc<dyn Locate>,
         signer: Arc<dyn RequestSigner>,
         transport: Arc<dyn Transport>,
+        user_agent: HeaderValue,
     ) -> Self {
-        let user_agent = HeaderValue::from_static(concat!("portcullis/", env!("CARGO_PKG_VERSION")));
         Self { signer, locate, transport, user_agent }
     }
 
-    /// Names the homeserver this is linked into, instead of `portcullis/` and its version. Calls alone: the name that goes
-    /// out with well-known requests, and to where a server says that a file of it is, was given to [`Discovery::new`].
+    /// The server whose calls these are.
     #[must_use]
-    pub fn with_user_agent(mut self, user_agent: HeaderValue) -> Self {
-        self.user_agent = user_agent;
-        self
+    pub fn own_name(&self) -> &ServerName {
+        self.signer.own_name()
     }
 
     /// Opens a call to the pass's destination. Takes the pass by value: without one there is no call.
@@ -279,7 +310,10 @@ async fn read_reply(
 
 impl fmt::Debug for FederationClient {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("FederationClient").field("user_agent", &self.user_agent).finish_non_exhaustive()
+        out.debug_struct("FederationClient")
+            .field("own_name", self.own_name())
+            .field("user_agent", &self.user_agent)
+            .finish_non_exhaustive()
     }
 }
 

@@ -30,15 +30,18 @@ use crate::server_name::{Host, ServerName};
 /// (`nothing_leads_back_to_us`). Never: it connects to a destination; it only connects to port 443 for well-known files.
 ///
 /// By itself it says where a name leads, for an embedder whose own client makes the call. Such a client has to connect to
-/// one of these addresses and no other, under this TLS name, with this `Host`, and follow nothing:
+/// one of these addresses and no other, under this TLS name, with this `Host`, and follow nothing. With reqwest, as the
+/// example `own_client` rehearses it:
 ///
 /// ```no_run
 /// use std::error::Error;
 /// use std::sync::Arc;
 ///
 /// use http::HeaderValue;
+/// use http::header::HOST;
 /// use portcullis::Admitted;
 /// use portcullis::outbound::{AddressPolicy, Discovery, HickoryResolver, HttpsTransport, TlsRoots};
+/// use reqwest::redirect::Policy;
 ///
 /// fn discovery() -> Result<Discovery, Box<dyn Error>> {
 ///     let resolver = Arc::new(HickoryResolver::from_system()?);
@@ -47,16 +50,44 @@ use crate::server_name::{Host, ServerName};
 ///     Ok(Discovery::new("us.example".parse()?, resolver, transport, AddressPolicy::default(), agent))
 /// }
 ///
-/// async fn ask(discovery: &Discovery, pass: Admitted) -> Result<(), Box<dyn Error>> {
-///     let (name, deadline) = (pass.destination().clone(), pass.deadline());
+/// /// With `ours`, your own builder: authorities, user agent, timeouts.
+/// async fn ask(
+///     discovery: &Discovery, ours: impl Fn() -> reqwest::ClientBuilder, pass: Admitted,
+/// ) -> Result<Vec<u8>, Box<dyn Error>> {
+///     let (server, deadline) = (pass.destination().clone(), pass.deadline());
 ///     pass.run(async move {
-///         let there = discovery.destination(&name, deadline).await?;
+///         let there = discovery.destination(&server, deadline).await?;
+///         let host = there.tls_name.to_string();
+///         let mut unreachable = None;
 ///         for address in &there.addresses {
-///             println!("{} as {:?}, Host: {}", address.socket_addr(), there.tls_name, there.host_header);
+///             let address = address.socket_addr();
+///             let client = ours()
+///                 .resolve(&host, address) // this is where the host is: no name is looked up a second time
+///                 .redirect(Policy::none()) // an answer leads nowhere
+///                 .no_proxy() // a proxy would look the name up itself
+///                 .http1_only() // HTTP/2 would send the URL's host and port in place of `Host`
+///                 .build()?;
+///             let url = format!("https://{host}:{}/_matrix/federation/v1/version", address.port());
+///             match client.get(url).header(HOST, &there.host_header).send().await {
+///                 Err(error) if error.is_connect() => unreachable = Some(error), // nothing was sent: the next one
+///                 answer => return read(answer?).await,
+///             }
 ///         }
-///         Ok(())
+///         Err(unreachable.map_or_else(|| "no address".into(), Into::into))
 ///     })
 ///     .await?
+/// }
+///
+/// /// The body is part of the call: under the same deadline, and no longer than it may be.
+/// async fn read(mut answer: reqwest::Response) -> Result<Vec<u8>, Box<dyn Error>> {
+///     let mut body = Vec::new();
+///     while let Some(chunk) = answer.chunk().await? {
+///         if body.len() + chunk.len() > 64 * 1024 {
+///             return Err("too large".into());
+///         }
+///         body.extend_from_slice(&chunk);
+///     }
+///     Ok(body)
 /// }
 /// ```
 #[derive(Clone)]
@@ -115,6 +146,12 @@ impl Discovery {
         let web = Arc::new(Web { resolver: asked, transport, policy: judge, own_host, user_agent });
         let well_known = WellKnown::new(Arc::clone(&web));
         Self { shared: Arc::new(Shared { own_name, resolver, policy, web, well_known }) }
+    }
+
+    /// The server whose discovery this is.
+    #[must_use]
+    pub fn own_name(&self) -> &ServerName {
+        &self.shared.own_name
     }
 
     /// The way to what a stranger says is elsewhere, under the same rules.

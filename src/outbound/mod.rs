@@ -67,7 +67,7 @@ use std::future::Future;
 use std::pin::Pin;
 
 pub use address_policy::{AddressPolicy, AddressRefused, HostBitsSet, JudgedAddress};
-pub use call::{FederationCall, FederationClient, FromSystemError, RemoteReply};
+pub use call::{FederationCall, FederationClient, FromSystemError, OwnNamesDiffer, RemoteReply};
 pub use destination::{Destination, Source};
 pub use discover::{Discovery, DiscoveryError};
 pub use endpoint::{Endpoint, RequestTooLong, RoomListFilter, RoomListParameters};

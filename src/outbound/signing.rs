@@ -38,23 +38,34 @@ const GENERATED_VERSION_CHARACTERS: usize = 4;
 /// use portcullis::ServerName;
 /// use portcullis::outbound::{RequestSigner, SigningError};
 ///
-/// struct Ours;
+/// struct Ours {
+///     own_name: ServerName,
+/// }
 ///
 /// impl RequestSigner for Ours {
+///     fn own_name(&self) -> &ServerName {
+///         &self.own_name
+///     }
+///
 ///     fn authorization(
 ///         &self, destination: &ServerName, method: &Method, path_and_query: &PathAndQuery, content: Option<&[u8]>,
 ///     ) -> Result<HeaderValue, SigningError> {
-///         let header = x_matrix(destination.as_str(), method.as_str(), path_and_query.as_str(), content);
+///         let (us, them) = (self.own_name.as_str(), destination.as_str());
+///         let header = x_matrix(us, them, method.as_str(), path_and_query.as_str(), content);
 ///         HeaderValue::try_from(header).map_err(|_| SigningError::ServerName)
 ///     }
 /// }
 ///
-/// fn x_matrix(to: &str, _method: &str, _uri: &str, _content: Option<&[u8]>) -> String {
-///     format!(r#"X-Matrix origin="us.example",destination="{to}",key="ed25519:a_key",sig="…""#)
+/// fn x_matrix(us: &str, them: &str, _method: &str, _uri: &str, _content: Option<&[u8]>) -> String {
+///     format!(r#"X-Matrix origin="{us}",destination="{them}",key="ed25519:a_key",sig="…""#)
 /// }
-/// # assert!(Ours.authorization(&"them.example".parse().unwrap(), &Method::GET, &"/".parse().unwrap(), None).is_ok());
+/// # let ours = Ours { own_name: "us.example".parse().unwrap() };
+/// # assert!(ours.authorization(&"them.example".parse().unwrap(), &Method::GET, &"/".parse().unwrap(), None).is_ok());
 /// ```
 pub trait RequestSigner: Send + Sync + 'static {
+    /// The server it signs for. Everything that needs our own name and has a signer takes it from here.
+    fn own_name(&self) -> &ServerName;
+
     /// The value of the `Authorization` header for a request to `destination`, the server name before any delegation.
     ///
     /// `path_and_query` is exactly what goes out; `content` is the JSON body, if there is one.
@@ -214,6 +225,10 @@ impl Ed25519Signer {
 }
 
 impl RequestSigner for Ed25519Signer {
+    fn own_name(&self) -> &ServerName {
+        &self.own_name
+    }
+
     fn authorization(
         &self,
         destination: &ServerName,

@@ -35,16 +35,14 @@ use crate::server_name::ServerName;
 ///
 /// use http::HeaderValue;
 /// use portcullis::outbound::{Ed25519Signer, FederationClient};
-/// use portcullis::{
-///     Ipv6ClientPrefix, MediaStoreConfig, Portcullis, RemoteFetchPolicy, ServerName, TrustedProxies,
-/// };
+/// use portcullis::{Ipv6ClientPrefix, MediaStoreConfig, Portcullis, RemoteFetchPolicy, TrustedProxies};
+///
+/// const POOL_THREADS: usize = 16; // 8 lookups in flight
 ///
 /// fn portcullis(key: &str) -> Result<Portcullis, Box<dyn Error>> {
-///     let own_name: ServerName = "us.example".parse()?;
-///     let signer = Arc::new(Ed25519Signer::from_key_file(own_name.clone(), key)?);
-///     let client = FederationClient::from_system(own_name.clone(), signer, HeaderValue::from_static("our-server/1.0"))?;
-///     Ok(Portcullis::builder(own_name, 16) // a pool of 16 threads: 8 lookups in flight
-///         .federation_client(client)
+///     let signer = Arc::new(Ed25519Signer::from_key_file("us.example".parse()?, key)?);
+///     let client = FederationClient::from_system(signer, HeaderValue::from_static("our-server/1.0"))?;
+///     Ok(Portcullis::builder(client, POOL_THREADS)
 ///         .trusted_proxies(TrustedProxies::new(["127.0.0.1/32".parse()?])) // the reverse proxy in front
 ///         .ipv6_prefix(Ipv6ClientPrefix::new(56).unwrap_or_default()) // providers here hand out a /56
 ///         .remote_timeout(Duration::from_secs(9)) // an answer still reaches clients that give up after ten
@@ -63,8 +61,8 @@ pub struct PortcullisBuilder {
     ipv6_prefix: Ipv6ClientPrefix,
     client_rates: Vec<(RouteClass, RateLimit)>,
     rules: Option<Arc<dyn DestinationRules>>,
-    remote: Option<Box<dyn RemoteDirectory>>,
-    media_source: Option<Box<dyn RemoteMediaSource>>,
+    remote: Box<dyn RemoteDirectory>,
+    media_source: Box<dyn RemoteMediaSource>,
     worker: Option<Arc<FederationWorker>>,
     gates: Option<GateRegistry>,
     media: MediaSettings,
@@ -114,9 +112,6 @@ impl MediaStoreConfig {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// [`PortcullisBuilder::federation_client`] was not called.
-    #[error("no federation client is given")]
-    NoFederationClient,
     /// A remote timeout of zero: "no time" is a mistake, not "no limit".
     #[error("the remote timeout is zero")]
     ZeroRemoteTimeout,
@@ -132,7 +127,17 @@ pub enum BuildError {
 }
 
 impl PortcullisBuilder {
-    pub(super) fn new(own_name: ServerName, pool_threads: usize) -> Self {
+    pub(super) fn new(client: FederationClient, pool_threads: usize) -> Self {
+        Self::over(client.own_name().clone(), pool_threads, Box::new(client.clone()), Box::new(client))
+    }
+
+    /// Whatever the two ways out are.
+    pub(super) fn over(
+        own_name: ServerName,
+        pool_threads: usize,
+        remote: Box<dyn RemoteDirectory>,
+        media_source: Box<dyn RemoteMediaSource>,
+    ) -> Self {
         Self {
             own_name,
             pool_threads,
@@ -142,32 +147,18 @@ impl PortcullisBuilder {
             ipv6_prefix: Ipv6ClientPrefix::default(),
             client_rates: Vec::new(),
             rules: None,
-            remote: None,
-            media_source: None,
+            remote,
+            media_source,
             worker: None,
             gates: None,
             media: MediaSettings::default(),
         }
     }
 
-    /// The way out. Required.
-    pub fn federation_client(mut self, client: FederationClient) -> Self {
-        self.media_source = Some(Box::new(client.clone()));
-        self.remote = Some(Box::new(client));
-        self
-    }
-
-    /// Another way out, for tests.
-    #[cfg(test)]
-    pub(crate) fn remote_directory(mut self, remote: Box<dyn RemoteDirectory>) -> Self {
-        self.remote = Some(remote);
-        self
-    }
-
     /// Another way out to files, for tests.
     #[cfg(test)]
     pub(crate) fn remote_media(mut self, source: Box<dyn RemoteMediaSource>) -> Self {
-        self.media_source = Some(source);
+        self.media_source = source;
         self
     }
 
@@ -288,7 +279,6 @@ impl PortcullisBuilder {
             Some(worker) => worker,
             None => Arc::new(FederationWorker::start(FEDERATION_WORKER_THREADS).map_err(BuildError::Worker)?),
         };
-        let remote = self.remote.ok_or(BuildError::NoFederationClient)?;
         let mut admission = Admission::new(self.own_name, ClientOutboundProxyPolicy::for_pool(self.pool_threads))
             .with_remote_timeout(remote_timeout);
         if let Some(rules) = &self.rules {
@@ -301,10 +291,7 @@ impl PortcullisBuilder {
         let tasks = self.media.tasks.clone().or_else(|| worker.handle());
         let files = match tasks.filter(|_| self.media.switch.remote_fetch_enabled) {
             None => None,
-            Some(tasks) => {
-                let source = self.media_source.ok_or(BuildError::NoFederationClient)?;
-                Some(Arc::new(self.media.open(source, tasks, &cut_short)?))
-            }
+            Some(tasks) => Some(Arc::new(self.media.open(self.media_source, tasks, &cut_short)?)),
         };
         let media = Arc::new(self.media.desk(&admission, files, &stopping));
         Ok(Portcullis {
@@ -313,7 +300,7 @@ impl PortcullisBuilder {
             trusted_proxies: self.trusted_proxies,
             ipv6_prefix: self.ipv6_prefix,
             require_token_for_remote: self.require_token_for_remote,
-            directory: Arc::new(Directory::new(remote, self.gates)),
+            directory: Arc::new(Directory::new(self.remote, self.gates)),
             media,
             worker,
             stopping,

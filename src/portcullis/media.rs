@@ -222,7 +222,7 @@ impl MediaDesk {
         let admitted = match (mode, &self.files) {
             (MediaMode::Inline, _) => self.admission.admit_media(client, allowed),
             (MediaMode::OffPool, Some(files)) => {
-                let enter = |server: &ServerName| files.enter(client, &server.canonical_origin());
+                let enter = |server: &ServerName| files.enter(client, &server.canonical());
                 self.door.admit(client, allowed, enter)
             }
             (MediaMode::OffPool, None) => Err(Refusal::RemoteFetchOff),

@@ -23,6 +23,7 @@ use tokio::time::Instant;
 use super::*;
 use crate::proxy::directory::fake::{Does, FakeRemote};
 use crate::proxy::local_view::{AliasAnswer, InvalidPageToken, ListedRoom, RoomListPage};
+use crate::proxy::media::fake::FakeOrigin;
 
 const LIST: &str = "/_matrix/client/v3/publicRooms";
 const ALIAS: &str = "/_matrix/client/v3/directory/room/";
@@ -52,7 +53,8 @@ impl LocalView for Home {
 }
 
 fn builder(pool: usize, remote: &FakeRemote) -> PortcullisBuilder {
-    Portcullis::builder("us.example".parse().unwrap(), pool).remote_directory(Box::new(remote.clone()))
+    let no_files = FakeOrigin::new(|_| panic!("nobody is asked for a file"));
+    PortcullisBuilder::over("us.example".parse().unwrap(), pool, Box::new(remote.clone()), Box::new(no_files))
 }
 
 fn portcullis(pool: usize, remote: &FakeRemote) -> Portcullis {

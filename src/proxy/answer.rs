@@ -169,18 +169,25 @@ mod lookups {
     use crate::proxy::local_view::{AliasAnswer, RoomListPage};
     use crate::proxy::public_rooms::InvalidListRequest;
 
+    impl InvalidListRequest {
+        /// The answer to a room list request that is not valid: 400 with `M_NOT_JSON`, `M_BAD_JSON` or `M_INVALID_PARAM`.
+        #[must_use]
+        pub fn into_response(self) -> Response<ResponseBody> {
+            let errcode = match self {
+                Self::NotJson => "M_NOT_JSON",
+                Self::Form => "M_BAD_JSON",
+                _ => return invalid_parameter(&self.to_string()),
+            };
+            error(StatusCode::BAD_REQUEST, errcode, &self.to_string())
+        }
+    }
+
     impl Denied {
         /// The answer to a request that goes no further.
         pub(crate) fn into_response(self) -> Response<ResponseBody> {
             match self {
                 Self::Route(invalid) => invalid.into_response(),
-                Self::List(InvalidListRequest::NotJson) => {
-                    error(StatusCode::BAD_REQUEST, "M_NOT_JSON", &InvalidListRequest::NotJson.to_string())
-                }
-                Self::List(InvalidListRequest::Form) => {
-                    error(StatusCode::BAD_REQUEST, "M_BAD_JSON", &InvalidListRequest::Form.to_string())
-                }
-                Self::List(invalid) => invalid_parameter(&invalid.to_string()),
+                Self::List(invalid) => invalid.into_response(),
                 Self::PageToken(invalid) => invalid_parameter(&invalid.to_string()),
                 Self::MissingToken => {
                     error(StatusCode::UNAUTHORIZED, "M_MISSING_TOKEN", "This request needs an access token")

@@ -76,7 +76,7 @@ impl LookupKind {
 /// A question to another server. Equal questions have equal answers for a minute.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Question {
-    /// The server in canonical form: all spellings of a name share an answer.
+    /// The server in lower case: all spellings of a name share an answer.
     server: String,
     about: About,
 }
@@ -113,7 +113,7 @@ pub(crate) enum LookupFailure {
 impl Question {
     /// `about`, asked of `server`.
     pub(crate) fn new(server: &ServerName, about: About) -> Self {
-        Self { server: server.canonical(), about }
+        Self { server: server.in_lower_case(), about }
     }
 
     /// Which route asks.

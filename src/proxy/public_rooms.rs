@@ -11,7 +11,7 @@ use serde::Deserialize;
 use crate::admission::query_values;
 use crate::deadline::OutboundDeadline;
 use crate::limits::{MAX_LIST_LIMIT, MAX_LIST_TOKEN_BYTES, MAX_ROOM_TYPES, MAX_SEARCH_TERM_BYTES};
-use crate::outbound::endpoint::{Endpoint, RoomListFilter, RoomListParameters};
+use crate::outbound::endpoint::{Endpoint, RequestTooLong, RoomListFilter, RoomListParameters};
 use crate::proxy::answer;
 use crate::proxy::directory::{DirectoryCall, Found, LookupFailure, digest};
 use crate::proxy::json_object::JsonObject;
@@ -19,7 +19,8 @@ use crate::proxy::local_view::{ListedRoom, RoomListPage, RoomListQuery};
 
 /// Why a room list request is not valid. The text is for the client; nothing of the request is in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum InvalidListRequest {
+#[non_exhaustive]
+pub enum InvalidListRequest {
     /// The body is not JSON.
     #[error("the body is not JSON")]
     NotJson,
@@ -151,6 +152,74 @@ fn checked(mut query: RoomListQuery) -> Result<RoomListQuery, InvalidListRequest
 }
 
 impl RoomListQuery {
+    /// What a client's request asks of a room list: GET in its query, POST in its body. Unknown parameters are ignored.
+    ///
+    /// `server` is none of them: [`OutboundRoute::classify`](crate::OutboundRoute::classify) reads it. Of POST the token has
+    /// to be known first, as everywhere; [`Portcullis`](crate::Portcullis) sees to that by itself.
+    ///
+    /// *Errors:* [`InvalidListRequest`], and [`InvalidListRequest::into_response`] is the answer. *Panics:* never.
+    ///
+    /// ```
+    /// use http::Request;
+    /// use portcullis::{InvalidListRequest, RoomListQuery};
+    ///
+    /// let request = Request::get("/_matrix/client/v3/publicRooms?server=them.example&limit=20").body("").unwrap();
+    /// assert_eq!(RoomListQuery::of(&request).unwrap().limit, Some(20));
+    /// let request = Request::post("/_matrix/client/v3/publicRooms?server=them.example").body("{").unwrap();
+    /// assert_eq!(RoomListQuery::of(&request), Err(InvalidListRequest::NotJson));
+    /// ```
+    pub fn of(request: &http::Request<impl AsRef<[u8]>>) -> Result<Self, InvalidListRequest> {
+        if *request.method() == http::Method::POST {
+            return read_body(request.body().as_ref());
+        }
+        read_query(request.uri().query().unwrap_or_default())
+    }
+
+    /// The federation request that asks for the same: POST where there is a filter to carry, and GET otherwise, which every
+    /// server knows. One that does not know POST (it answers 404 or 405) is asked again in the same call, with
+    /// [`Self::endpoint_without_filter`], and its page [filtered](Self::filter) here.
+    ///
+    /// *Errors:* [`RequestTooLong`], never for a query that [`Self::of`] made. *Panics:* never.
+    ///
+    /// ```
+    /// use http::Request;
+    /// use portcullis::RoomListQuery;
+    /// use portcullis::outbound::{Endpoint, RoomListParameters};
+    ///
+    /// let request = Request::get("/_matrix/client/v3/publicRooms?server=them.example&limit=20").body("").unwrap();
+    /// let asked = RoomListQuery::of(&request).unwrap().endpoint();
+    /// let parameters = RoomListParameters { limit: Some(20), ..RoomListParameters::default() };
+    /// assert_eq!(asked, Endpoint::public_rooms_get(&parameters));
+    /// ```
+    pub fn endpoint(&self) -> Result<Endpoint, RequestTooLong> {
+        if !self.has_filter() {
+            return self.endpoint_without_filter();
+        }
+        let filter =
+            RoomListFilter { generic_search_term: self.search_term.as_deref(), room_types: self.room_types.as_deref() };
+        Ok(Endpoint::public_rooms_post(&self.parameters(), &filter))
+    }
+
+    /// The same with GET, without the filter.
+    ///
+    /// *Errors:* [`RequestTooLong`], never for a query that [`Self::of`] made. *Panics:* never.
+    pub fn endpoint_without_filter(&self) -> Result<Endpoint, RequestTooLong> {
+        Endpoint::public_rooms_get(&self.parameters())
+    }
+
+    fn has_filter(&self) -> bool {
+        self.search_term.is_some() || self.room_types.is_some()
+    }
+
+    fn parameters(&self) -> RoomListParameters<'_> {
+        RoomListParameters {
+            limit: self.limit,
+            since: self.since.as_deref(),
+            include_all_networks: self.include_all_networks.unwrap_or(false),
+            third_party_instance_id: self.third_party_instance_id.as_deref(),
+        }
+    }
+
     /// The filter of this query, ready to be applied to many rooms.
     #[must_use]
     pub fn filter(&self) -> RoomFilter {
@@ -197,30 +266,13 @@ pub(super) async fn ask(
     query: &RoomListQuery,
     deadline: OutboundDeadline,
 ) -> Result<Found, LookupFailure> {
-    let parameters = RoomListParameters {
-        limit: query.limit,
-        since: query.since.as_deref(),
-        include_all_networks: query.include_all_networks.unwrap_or(false),
-        third_party_instance_id: query.third_party_instance_id.as_deref(),
-    };
-    let mut filter_here = false;
-    let mut reply = None;
-    if query.search_term.is_some() || query.room_types.is_some() {
-        let filter = RoomListFilter {
-            generic_search_term: query.search_term.as_deref(),
-            room_types: query.room_types.as_deref(),
-        };
-        let posted = call.request(&Endpoint::public_rooms_post(&parameters, &filter)).await?;
-        filter_here = answer::knows_no_post(posted.status, &posted.body);
-        reply = (!filter_here).then_some(posted);
+    // The tokens were bounded when they were read, so that they fit.
+    let too_long = |RequestTooLong| LookupFailure::Failed;
+    let mut reply = call.request(&query.endpoint().map_err(too_long)?).await?;
+    let filter_here = query.has_filter() && answer::knows_no_post(reply.status, &reply.body);
+    if filter_here {
+        reply = call.request(&query.endpoint_without_filter().map_err(too_long)?).await?;
     }
-    let reply = if let Some(reply) = reply {
-        reply
-    } else {
-        // The tokens were bounded when they were read, so that they fit.
-        let listing = Endpoint::public_rooms_get(&parameters).map_err(|_| LookupFailure::Failed)?;
-        call.request(&listing).await?
-    };
     answer::judge_room_list(reply.status)?;
     let filter = filter_here.then(|| query.filter());
     digest(reply.body, deadline, move |JsonObject::<RemotePage>(page)| {

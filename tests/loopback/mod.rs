@@ -75,17 +75,15 @@ impl World {
     fn builder(&self, dns: SocketAddr) -> PortcullisBuilder {
         let own_name: ServerName = OWN_NAME.parse().unwrap();
         let transport = HttpsTransport::new(TlsRoots::only(self.ca.pem().as_bytes()).unwrap()).unwrap();
-        let transport: Arc<dyn Transport> = Arc::new(transport);
         let discovery = Discovery::new(
             own_name.clone(),
             Arc::new(HickoryResolver::with_name_servers(&[dns]).unwrap()),
-            Arc::clone(&transport),
+            Arc::new(transport),
             AddressPolicy::default().allow(["127.0.0.0/8".parse().unwrap()]).unwrap(),
             HeaderValue::from_static("portcullis-test"),
         );
-        let signer = Arc::new(Ed25519Signer::generate(own_name.clone()));
-        let client = FederationClient::new(signer, discovery, transport);
-        Portcullis::builder(own_name, POOL).federation_client(client)
+        let signer = Arc::new(Ed25519Signer::generate(own_name));
+        Portcullis::builder(FederationClient::new(signer, discovery).unwrap(), POOL)
     }
 }
 

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use portcullis::MediaLimits;
+use portcullis::{MediaCaps, MediaLimits};
 use tokio::task::JoinSet;
 
 use crate::loopback::media::{ask, download};
@@ -54,7 +54,9 @@ async fn a_slot_is_back_when_the_call_has_ended_and_not_when_its_client_has_gone
     let world = World::new().await;
     let (peer, server) = world.peer("r.example", Behaviour::TlsSilent).await;
     let allowed = Duration::from_secs(4);
-    let two_each = MediaLimits::new(8, 2, 8, 8).unwrap();
+    let two_each =
+        MediaLimits::new(MediaCaps { max_in_flight: 8, max_per_client: 2, max_running: 8, max_running_per_origin: 8 })
+            .unwrap();
     let home = world.media_with(|builder| builder.remote_timeout(allowed).media_limits(two_each));
     for media_id in ["a", "b"] {
         let (portcullis, path) = (home.portcullis.clone(), download(&server, media_id));

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use http::Request;
-use portcullis::{Begun, DestinationRules, DestinationVerdict, MediaLimits, RemoteFetchPolicy, ServerName};
+use portcullis::{Begun, DestinationRules, DestinationVerdict, MediaCaps, MediaLimits, RemoteFetchPolicy, ServerName};
 
 use crate::loopback::media::{MediaHome, download};
 use crate::loopback::{World, client};
@@ -74,7 +74,11 @@ async fn the_rules_come_before_the_store_before_the_slot_before_the_first_questi
     let silent_but_one =
         move |request: &SeenRequest| if request.target().contains("stored") { answer.clone() } else { Vec::new() };
     let (peer, server) = world.peer("r.example", Behaviour::answers(silent_but_one)).await;
-    let (given, one_each) = (Arc::clone(&rules), MediaLimits::new(8, 1, 8, 8).unwrap());
+    let (given, one_each) = (
+        Arc::clone(&rules),
+        MediaLimits::new(MediaCaps { max_in_flight: 8, max_per_client: 1, max_running: 8, max_running_per_origin: 8 })
+            .unwrap(),
+    );
     let home = world.media_with(|builder| builder.media_limits(one_each).destination_rules(given));
     home.ask(client(1), &download(&server, "stored")).await.assert_file(b"a picture");
     home.at_rest().await;

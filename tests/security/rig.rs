@@ -216,9 +216,9 @@ pub(crate) fn portcullis(
 ) -> PortcullisBuilder {
     let own_name = || OWN_NAME.parse().unwrap();
     let user_agent = HeaderValue::from_static("portcullis-test");
-    let discovery = Discovery::new(own_name(), resolver, Arc::clone(&transport), policy, user_agent);
-    let client = FederationClient::new(Arc::new(Ed25519Signer::generate(own_name())), discovery, transport);
-    Portcullis::builder(own_name(), threads).federation_client(client)
+    let discovery = Discovery::new(own_name(), resolver, transport, policy, user_agent);
+    let signer = Arc::new(Ed25519Signer::generate(own_name()));
+    Portcullis::builder(FederationClient::new(signer, discovery).unwrap(), threads)
 }
 
 /// The library for a pool of eight under the default address policy.

@@ -10,7 +10,7 @@
 use std::net::{IpAddr, Ipv6Addr};
 use std::time::Duration;
 
-use portcullis::{Begun, MediaLimits, MediaLookup};
+use portcullis::{Begun, MediaCaps, MediaLimits, MediaLookup};
 use tokio::task::JoinSet;
 
 use super::media_order::TheirTokens;
@@ -20,7 +20,8 @@ use crate::support::{Behaviour, SeenRequest, SentFile, TlsPeer, json_answer, unt
 
 /// Of 32 in flight an unproven origin may have 8 and all of them 16; of 16 that run, 2 and 8. A client: 8.
 fn limits() -> MediaLimits {
-    MediaLimits::new(32, 8, 16, 8).unwrap()
+    MediaLimits::new(MediaCaps { max_in_flight: 32, max_per_client: 8, max_running: 16, max_running_per_origin: 8 })
+        .unwrap()
 }
 
 /// The `n`th subscriber, each of a /64 of its own and at another address in it each time.

@@ -9,7 +9,7 @@ use http::{HeaderMap, HeaderValue, Request};
 use http_body_util::BodyExt as _;
 use portcullis::outbound::{
     AddressPolicy, CallError, Destination, Discovery, DiscoveryError, Ed25519Signer, Endpoint, FederationClient,
-    HickoryResolver, HttpsTransport, RemoteReply, RoomListParameters, TlsRoots, Transport,
+    HickoryResolver, HttpsTransport, RemoteReply, RoomListParameters, TlsRoots,
 };
 use portcullis::{
     AliasAnswer, ClientKey, InvalidPageToken, LocalView, MediaStoreConfig, OutboundDeadline, OutboundRoute, Portcullis,
@@ -67,15 +67,14 @@ impl Us {
         let own_name: ServerName = OWN_NAME.parse().unwrap();
         let resolver = Arc::new(HickoryResolver::from_system().unwrap());
         let roots = TlsRoots::only(TRUSTED.pem().as_bytes()).unwrap();
-        let transport: Arc<dyn Transport> = Arc::new(HttpsTransport::new(roots).unwrap());
+        let transport = Arc::new(HttpsTransport::new(roots).unwrap());
         let user_agent = HeaderValue::from_static("portcullis");
-        let discovery = Discovery::new(own_name.clone(), resolver, Arc::clone(&transport), settings.policy, user_agent);
-        let signer = Ed25519Signer::generate(own_name.clone());
+        let discovery = Discovery::new(own_name.clone(), resolver, transport, settings.policy, user_agent);
+        let signer = Ed25519Signer::generate(own_name);
         let verify_key = signer.verify_key();
-        let client = FederationClient::new(Arc::new(signer), discovery.clone(), transport);
+        let client = FederationClient::new(Arc::new(signer), discovery.clone()).unwrap();
         let stored = tempfile::tempdir().unwrap();
-        let mut builder = Portcullis::builder(own_name, POOL)
-            .federation_client(client.clone())
+        let mut builder = Portcullis::builder(client.clone(), POOL)
             .remote_fetch(RemoteFetchPolicy { remote_fetch_enabled: true })
             .media_store(MediaStoreConfig::in_dir(stored.path().join("store")))
             .legacy_media(true);

@@ -9,7 +9,7 @@ use super::reader::{Mistakes, Section, flag, integer, parsed, text};
 use super::units::{DURATION, SIZE, duration, size, written_size};
 use super::walk::{Paths, SERVER_NAME};
 use super::{files, rate};
-use crate::admission::{InvalidMediaLimits, MediaLimits, RateLimit, RemoteFetchPolicy};
+use crate::admission::{InvalidMediaLimits, MediaCaps, MediaLimits, RateLimit, RemoteFetchPolicy};
 use crate::limits::{
     MEDIA_CACHE_BYTES, MEDIA_CACHE_LEAST_BYTES, MEDIA_CACHE_LEAST_FILES, MEDIA_CACHE_TTL, MEDIA_MAX_FILE_BYTES,
 };
@@ -135,7 +135,13 @@ fn limits(section: &mut Section<'_>, mistakes: &mut Mistakes<'_>) -> MediaLimits
     else {
         return usual;
     };
-    MediaLimits::new(in_flight.value, per_client.value, running.value, per_origin.value).unwrap_or(usual)
+    MediaLimits::new(MediaCaps {
+        max_in_flight: in_flight.value,
+        max_per_client: per_client.value,
+        max_running: running.value,
+        max_running_per_origin: per_origin.value,
+    })
+    .unwrap_or(usual)
 }
 
 /// Notes that `small` is over `large`.

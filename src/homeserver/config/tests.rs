@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::admission::MediaLimits;
+use crate::admission::{MediaCaps, MediaLimits};
 
 mod of_media;
 mod of_rates;
@@ -115,7 +115,16 @@ format = "json"
     assert_eq!((media.max_file_bytes, media.cache_size_bytes), (20 << 20, 40 << 20));
     assert_eq!(media.cache_dir, MediaCacheDir::At("/etc/p/cache".into()));
     assert_eq!(media.cache_ttl, Duration::from_secs(7 * 24 * 3600));
-    assert_eq!(media.limits, MediaLimits::new(32, 16, 8, 4).unwrap());
+    assert_eq!(
+        media.limits,
+        MediaLimits::new(MediaCaps {
+            max_in_flight: 32,
+            max_per_client: 16,
+            max_running: 8,
+            max_running_per_origin: 4
+        })
+        .unwrap()
+    );
     assert_eq!(config.federation.remote_timeout, Some(Duration::from_secs(5)));
     assert_eq!(config.federation.extra_ca_file, Some("/etc/p/ca.pem".into()));
     assert_eq!(config.federation.nameservers, ["192.0.2.1:53".parse().unwrap(), "[2001:db8::1]:5353".parse().unwrap()]);

@@ -19,6 +19,7 @@ use crate::outbound::address_policy::{AddressPolicy, JudgedAddress};
 use crate::outbound::destination::Source;
 use crate::outbound::endpoint::RoomListParameters;
 use crate::outbound::error::{CallFailure, CallPhase};
+use crate::outbound::fake_world::World as FakeWorld;
 use crate::outbound::signing::SigningError;
 use crate::outbound::transport::{Attempt, TransportError, TransportPhase};
 use crate::server_name::Host;
@@ -113,9 +114,21 @@ fn answer_or_hang(answer: Option<Located>) -> BoxFuture<'static, Located> {
 }
 
 /// Signs with a fixed word, or not at all.
-struct Stamp(Result<&'static str, SigningError>);
+struct Stamp(Result<&'static str, SigningError>, ServerName);
+
+fn stamp(word: Result<&'static str, SigningError>) -> Arc<dyn RequestSigner> {
+    Arc::new(Stamp(word, "us.example".parse().unwrap()))
+}
+
+fn agent() -> HeaderValue {
+    HeaderValue::from_static("call-tests")
+}
 
 impl RequestSigner for Stamp {
+    fn own_name(&self) -> &ServerName {
+        &self.1
+    }
+
     fn authorization(
         &self,
         destination: &ServerName,
@@ -163,7 +176,7 @@ impl World {
             net: Arc::new(Net { fates, ..Default::default() }),
             directory: Arc::new(Directory { remembered, afresh, ..Default::default() }),
             admission: Admission::new("us.example".parse().unwrap(), ClientOutboundProxyPolicy::for_pool(2)),
-            signer: Arc::new(Stamp(Ok("signed"))),
+            signer: stamp(Ok("signed")),
         }
     }
 
@@ -176,7 +189,8 @@ impl World {
         let route = OutboundRoute::PublicRooms { server: "them.example".parse().unwrap() };
         let pass = self.admission.admit(&ClientKey::shared(), route).unwrap();
         let locate: Arc<dyn Locate> = Arc::<Directory>::clone(&self.directory);
-        FederationClient::locating_with(locate, Arc::clone(&self.signer), Arc::<Net>::clone(&self.net)).open(pass)
+        let net: Arc<dyn Transport> = Arc::<Net>::clone(&self.net);
+        FederationClient::locating_with(locate, Arc::clone(&self.signer), net, agent()).open(pass)
     }
 
     async fn ask(&self) -> Result<RemoteReply, CallError> {
@@ -217,7 +231,7 @@ async fn the_request_goes_out_as_it_was_signed_under_the_name_before_delegation(
     assert_eq!(sent[0].uri(), path);
     assert_eq!(sent[0].headers()["authorization"], format!("signed them.example {path}"));
     assert_eq!(sent[0].headers()["host"], "them.example");
-    assert_eq!(sent[0].headers()["user-agent"], concat!("portcullis/", env!("CARGO_PKG_VERSION")));
+    assert_eq!(sent[0].headers()["user-agent"], agent());
     assert!(!sent[0].headers().contains_key("content-type"));
 }
 
@@ -276,10 +290,27 @@ async fn discovery_says_why_and_whether_time_ended_it() {
     }
 }
 
+#[test]
+fn a_signer_and_a_discovery_of_two_servers_make_no_client() {
+    let discovery = FakeWorld::new().discovery();
+    let kept_out: ServerName = "hs.self.example".parse().unwrap();
+    for other in ["us.example", "HS.self.example", "hs.self.example:8448"] {
+        let signer = Arc::new(Stamp(Ok("signed"), other.parse().unwrap()));
+        let differ = FederationClient::new(signer, discovery.clone()).unwrap_err();
+        assert_eq!(differ, OwnNamesDiffer { signer: other.parse().unwrap(), discovery: kept_out.clone() });
+    }
+    let signer = Arc::new(Stamp(Ok("signed"), kept_out.clone()));
+    let client = FederationClient::new(signer, discovery).unwrap();
+    assert_eq!(client.own_name(), &kept_out);
+    // The user agent is the one of discovery.
+    let request = client.unsigned(&Method::GET, &PathAndQuery::from_static("/"), None);
+    assert_eq!(request.headers()[USER_AGENT], "portcullis-test");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_request_that_cannot_be_signed_looks_nothing_up() {
     let mut world = World::found(&[(1, OK)]);
-    world.signer = Arc::new(Stamp(Err(SigningError::KeyUnavailable)));
+    world.signer = stamp(Err(SigningError::KeyUnavailable));
     let error = world.ask().await.unwrap_err();
     assert_eq!((error.phase, error.failure), (CallPhase::Prepare, CallFailure::Unsignable));
     assert_eq!(world.directory.asked.load(Ordering::Relaxed), 0);

@@ -14,8 +14,8 @@ mod sockets;
 
 use super::*;
 use crate::admission::{
-    Admission, AllowRemote, ClientKey, ClientOutboundProxyPolicy, MediaAdmission, MediaLimits, RemoteFetchPolicy,
-    RemoteFile, Thumbnail, ThumbnailMethod,
+    Admission, AllowRemote, ClientKey, ClientOutboundProxyPolicy, MediaAdmission, MediaCaps, MediaLimits,
+    RemoteFetchPolicy, RemoteFile, Thumbnail, ThumbnailMethod,
 };
 use crate::limits::MEDIA_DEADLINE;
 use crate::outbound::fake_world::{Page, World};
@@ -73,7 +73,9 @@ fn unrecognized() -> Page {
 fn pass(server: &str) -> MediaPass {
     let file = RemoteFile { server: server.parse().unwrap(), media_id: "abc".parse().unwrap() };
     let allowed = RemoteFetchPolicy { remote_fetch_enabled: true }.check(file, AllowRemote::Yes).unwrap();
-    let limits = MediaLimits::new(16, 6, 8, 4).unwrap();
+    let limits =
+        MediaLimits::new(MediaCaps { max_in_flight: 16, max_per_client: 6, max_running: 8, max_running_per_origin: 4 })
+            .unwrap();
     let admission = Admission::new("us.example".parse().unwrap(), ClientOutboundProxyPolicy::for_pool(8));
     let door = MediaAdmission::beside(&admission, limits);
     door.admit(ClientKey::shared(), allowed, |_| Ok(())).unwrap()
@@ -82,7 +84,7 @@ fn pass(server: &str) -> MediaPass {
 fn open(world: &Arc<World>, server: &str) -> Box<dyn MediaFetch> {
     let own_name = "hs.self.example".parse().unwrap();
     let signer = Arc::new(Ed25519Signer::generate(own_name));
-    let client = FederationClient::new(signer, world.discovery(), Arc::<World>::clone(world));
+    let client = FederationClient::new(signer, world.discovery()).unwrap();
     RemoteMediaSource::open(&client, pass(server))
 }
 

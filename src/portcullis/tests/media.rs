@@ -20,11 +20,11 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
 use super::*;
-use crate::admission::{MediaId, MediaLimits, MediaVariant, RateLimit, RemoteFetchPolicy, RouteClass};
+use crate::admission::{MediaCaps, MediaId, MediaLimits, MediaVariant, RateLimit, RemoteFetchPolicy, RouteClass};
 use crate::outbound::media::MediaCallError;
 use crate::proxy::directory::fake::Does as Answers;
 use crate::proxy::local_view::LocalMedia;
-use crate::proxy::media::fake::{BROKEN, Does, FakeOrigin, Piece};
+use crate::proxy::media::fake::{BROKEN, Does, Piece};
 use crate::proxy::response_body::BodyCut;
 
 const ON: RemoteFetchPolicy = RemoteFetchPolicy { remote_fetch_enabled: true };

@@ -55,7 +55,7 @@ impl RemoteFiles {
     }
 
     async fn bring(&self, key: &FileKey, pass: MediaPass, wanted: MediaWanted, ticket: &Ride) -> Landing<StoredFile> {
-        let origin = Arc::from(pass.destination().canonical_origin());
+        let origin = Arc::from(pass.destination().canonical());
         // On a thread of the pool it has its turn already: there are fewer of those.
         let turn = if pass.is_inline() { None } else { Some(self.turn(&pass, &origin, wanted.variant).await?) };
         let mut file = self.call(key, pass, &wanted, &origin, ticket).await?;

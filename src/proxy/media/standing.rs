@@ -13,7 +13,7 @@ pub(crate) enum Standing {
     Unproven,
 }
 
-/// Origins with standing, by [`canonical_origin`](crate::ServerName::canonical_origin). Plain data: whoever owns it locks it.
+/// Origins with standing, by [`canonical`](crate::ServerName::canonical) name. Plain data: whoever owns it locks it.
 ///
 /// An origin is proven for a while after it gave a whole file; a time-out ends that at once. To say that there is no file
 /// proves nothing: any name can be made to say so for nothing. Always: at most `most` origins, some 600 bytes each; the one whose proof is oldest makes room

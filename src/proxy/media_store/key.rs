@@ -21,7 +21,7 @@ impl FileKey {
     /// The key of `variant` of `file`.
     pub(crate) fn new(file: &RemoteFile, variant: MediaVariant) -> Self {
         // No part can hold the NUL that parts them, so no two files share a text.
-        let mut text = format!("{}\0{}\0", file.server.canonical_origin(), file.media_id);
+        let mut text = format!("{}\0{}\0", file.server.canonical(), file.media_id);
         match variant {
             MediaVariant::Download => text.push_str("download"),
             MediaVariant::Thumbnail(thumbnail) => {

@@ -75,7 +75,8 @@ impl World {
         let signer: Arc<dyn RequestSigner> = Arc::<Ed25519Signer>::clone(&self.signer);
         let route = OutboundRoute::PublicRooms { server: "them.example".parse().unwrap() };
         let pass = self.admission.admit(&ClientKey::shared(), route).unwrap();
-        FederationClient::locating_with(Arc::new(Fixed(destination)), signer, Arc::new(transport)).open(pass)
+        FederationClient::locating_with(Arc::new(Fixed(destination)), signer, Arc::new(transport), super::agent())
+            .open(pass)
     }
 
     async fn ask(&self, addresses: &[SocketAddr]) -> Result<RemoteReply, CallError> {
@@ -132,7 +133,7 @@ async fn what_goes_over_the_wire_is_what_was_signed() {
         assert_eq!(seen.sni.as_deref(), Some("fed.them.example"));
         let content_types = if seen.body.is_empty() { vec![] } else { vec!["application/json"] };
         assert_eq!(seen.values("content-type"), content_types);
-        assert!(seen.only("user-agent").starts_with("portcullis/"));
+        assert_eq!(seen.only("user-agent"), "call-tests");
     }
     assert_eq!(peer.accepted(), 3);
     drop(call);

@@ -50,8 +50,8 @@ async fn fetched_from(them: &TlsPeer, ca: &PrivateCa) -> Result<Came, MediaCallE
     let transport: Arc<dyn Transport> = Arc::new(HttpsTransport::new(roots).unwrap());
     let policy = AddressPolicy::default().allow(["127.0.0.0/8".parse().unwrap()]).unwrap();
     let user_agent = HeaderValue::from_static("portcullis-test");
-    let discovery = Discovery::new(own_name.clone(), world, Arc::clone(&transport), policy, user_agent);
-    let client = FederationClient::new(Arc::new(Ed25519Signer::generate(own_name)), discovery, transport);
+    let discovery = Discovery::new(own_name.clone(), world, transport, policy, user_agent);
+    let client = FederationClient::new(Arc::new(Ed25519Signer::generate(own_name)), discovery).unwrap();
     let mut call = RemoteMediaSource::open(&client, pass(&them.address().to_string()));
     let media = call.fetch(&download()).await?;
     let came = came(media).await;

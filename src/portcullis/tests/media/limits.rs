@@ -17,7 +17,13 @@ async fn m05_m08_m16_over_a_cap_is_429_at_once_and_takes_no_slot_of_the_pool_s_b
         move |_| Does::GiveWhenTold(Arc::clone(&told), CAT)
     });
     let rig = Rig::new(origin);
-    let limits = MediaLimits::new(16, 2, 16, 16).unwrap();
+    let limits = MediaLimits::new(MediaCaps {
+        max_in_flight: 16,
+        max_per_client: 2,
+        max_running: 16,
+        max_running_per_origin: 16,
+    })
+    .unwrap();
     let portcullis = rig.builder().media_limits(limits).build().unwrap();
     let held: Vec<_> = (0..2).map(|n| start(&portcullis, 1, &file("a.example", &n.to_string()))).collect();
     settle().await;
@@ -183,7 +189,9 @@ async fn servers_that_gave_one_file_and_four_clients_leave_room_for_a_fifth() {
 #[tokio::test(start_paused = true)]
 async fn who_gets_no_turn_in_time_is_told_so_at_its_deadline_and_nobody_is_asked() {
     let rig = Rig::new(silent_but("healthy.example"));
-    let limits = MediaLimits::new(8, 8, 4, 4).unwrap();
+    let limits =
+        MediaLimits::new(MediaCaps { max_in_flight: 8, max_per_client: 8, max_running: 4, max_running_per_origin: 4 })
+            .unwrap();
     let portcullis = rig.builder().media_limits(limits).build().unwrap();
     let began = Instant::now();
     let started = (0..2).map(|n| start(&portcullis, 1, &file("silent.example", &n.to_string()))).collect();
@@ -204,7 +212,13 @@ async fn a_whole_file_gives_standing_to_say_no_does_not_and_a_time_out_takes_it(
         "whole" | "another" => Does::Give(CAT),
         _ => Does::StaySilent,
     }));
-    let limits = MediaLimits::new(16, 16, 16, 16).unwrap(); // four without standing
+    let limits = MediaLimits::new(MediaCaps {
+        max_in_flight: 16,
+        max_per_client: 16,
+        max_running: 16,
+        max_running_per_origin: 16,
+    })
+    .unwrap(); // four without standing
     let portcullis = rig.builder().media_limits(limits).build().unwrap();
     for (first, room) in
         [("broken", 4), ("none", 4), ("whole", 16), ("none", 16), ("slow", 4), ("none", 4), ("another", 16)]
@@ -226,7 +240,13 @@ async fn one_whose_turn_came_late_proves_nothing_against_the_origin() {
         "first" => Does::GiveAfter(Duration::from_secs(25), CAT),
         _ => Does::GiveAfter(Duration::from_secs(20), CAT),
     }));
-    let limits = MediaLimits::new(16, 16, 1, 1).unwrap();
+    let limits = MediaLimits::new(MediaCaps {
+        max_in_flight: 16,
+        max_per_client: 16,
+        max_running: 1,
+        max_running_per_origin: 1,
+    })
+    .unwrap();
     let portcullis = rig.builder().media_limits(limits).build().unwrap();
     let first = start(&portcullis, 1, &file("them.example", "first"));
     let second = start(&portcullis, 1, &file("them.example", "second"));

@@ -93,7 +93,9 @@ async fn each_check_comes_before_the_next() {
         _ => Does::Give(CAT),
     }));
     let rules = Arc::new(Rules::default());
-    let limits = MediaLimits::new(1, 1, 1, 1).unwrap();
+    let limits =
+        MediaLimits::new(MediaCaps { max_in_flight: 1, max_per_client: 1, max_running: 1, max_running_per_origin: 1 })
+            .unwrap();
     let portcullis = rig
         .builder()
         .destination_rules(Arc::<Rules>::clone(&rules))

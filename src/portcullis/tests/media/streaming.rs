@@ -211,7 +211,19 @@ async fn a_thumbnail_that_is_no_picture_is_no_answer() {
 #[tokio::test(start_paused = true)]
 async fn a_stored_file_that_made_room_between_the_halves_is_fetched_if_there_is_a_slot() {
     let rig = Rig::new(FakeOrigin::new(|_| Does::Give(CAT)));
-    let portcullis = rig.builder().media_limits(MediaLimits::new(1, 1, 1, 1).unwrap()).build().unwrap();
+    let portcullis = rig
+        .builder()
+        .media_limits(
+            MediaLimits::new(MediaCaps {
+                max_in_flight: 1,
+                max_per_client: 1,
+                max_running: 1,
+                max_running_per_origin: 1,
+            })
+            .unwrap(),
+        )
+        .build()
+        .unwrap();
     for full in [false, true] {
         assert!(fetch(&portcullis, 1, &file("them.example", "abc")).await.is(CAT));
         settle().await;

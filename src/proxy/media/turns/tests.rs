@@ -9,6 +9,7 @@ use tokio::time::sleep;
 
 use super::super::standing::Standing;
 use super::*;
+use crate::admission::MediaCaps;
 
 const STEP: Duration = Duration::from_millis(1);
 
@@ -18,7 +19,8 @@ fn client(last: u8) -> ClientKey {
 
 /// Eight run, four at one origin; without standing four in all and one at an origin.
 fn limits() -> MediaLimits {
-    MediaLimits::new(64, 64, 8, 4).unwrap()
+    MediaLimits::new(MediaCaps { max_in_flight: 64, max_per_client: 64, max_running: 8, max_running_per_origin: 4 })
+        .unwrap()
 }
 
 fn turns() -> Arc<Turns> {
@@ -79,7 +81,15 @@ async fn standing_gained_or_lost_counts_at_once() {
 
 #[test]
 fn clients_take_turns_however_many_fetches_one_of_them_has() {
-    let mut queue = Queue::new(MediaLimits::new(64, 64, 1, 1).unwrap());
+    let mut queue = Queue::new(
+        MediaLimits::new(MediaCaps {
+            max_in_flight: 64,
+            max_per_client: 64,
+            max_running: 1,
+            max_running_per_origin: 1,
+        })
+        .unwrap(),
+    );
     let join = |queue: &mut Queue<_>, who: u8, name| queue.join(client(who), Arc::from("a.example"), name);
     let mut order = Vec::new();
     let mut serve = |queue: &mut Queue<&'static str>| {
@@ -259,7 +269,15 @@ proptest! {
 /// Fresh clients keep coming, each with one fetch, and ask for the only place there is.
 #[test]
 fn nobody_is_passed_over_for_ever() {
-    let mut queue = Queue::new(MediaLimits::new(16, 16, 1, 1).unwrap());
+    let mut queue = Queue::new(
+        MediaLimits::new(MediaCaps {
+            max_in_flight: 16,
+            max_per_client: 16,
+            max_running: 1,
+            max_running_per_origin: 1,
+        })
+        .unwrap(),
+    );
     let proven = |_: &str| Standing::Proven;
     let busy: Arc<str> = Arc::from("busy");
     for (who, name) in [(0, "holder"), (1, "before"), (1, "again"), (1, "patient")] {
