@@ -416,6 +416,15 @@ pub const READ_GRACE: Duration = Duration::from_secs(10);
 /// is free: at the least rate that takes 11 s, well below the minute a client may stop for. *Source: ours.*
 pub const SEND_BUFFER_BYTES: usize = 256 * 1024;
 
+/// How long a client that was answered before it had said all is still heard. It has the answer after a round trip, and one
+/// that sends a large body may have a second's worth on the way. *Source: ours.*
+pub const LINGER_TIME: Duration = Duration::from_secs(5);
+
+/// How many bytes of such a client are thrown away. What Linux buffers by default of a connection that is not read, 4 MiB
+/// where they are sent and 6 MiB where they come in, is sent without a look at the answer; and half as much again. *Source:
+/// ours; to read and forget them takes some milliseconds, fewer than as many bytes of small requests.*
+pub const LINGER_BYTES: usize = 16 * 1024 * 1024;
+
 /// Connections of one client beside those that may carry its files; what one browser opens to a host, and two. *Source:
 /// ours.*
 pub const CLIENT_CONNECTIONS_BESIDE_MEDIA: usize = 8;
