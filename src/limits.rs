@@ -551,8 +551,15 @@ pub const BAD_TOKENS: u64 = 8192;
 /// Longest user id that is remembered with a token, in bytes. *Source: Matrix v1.19, appendices, user identifiers.*
 pub const MAX_USER_ID_BYTES: usize = 255;
 
+/// How seldom the log says that the homeserver behind does not answer, or makes no sense, at least: strangers' requests bring
+/// it about, and they must not fill a log. *Source: ours; somebody who looks at a log during an outage finds a line in it.*
+pub const UPSTREAM_LINE_INTERVAL: Duration = Duration::from_secs(60);
+
 /// How long a connection to the homeserver behind is kept for the next request: shorter than the 5 s that common
-/// application servers keep theirs, so that none is found closed. *Source: ours.*
+/// application servers keep theirs, so that none is found closed. One that is closed in the very moment in which a request is
+/// written costs that request a 502: to send it again could give a homeserver that struggles the same work twice, and the HTTP
+/// client does not tell a kept connection from a new one. What it had not begun to write it sends over another by itself.
+/// *Source: ours.*
 pub const UPSTREAM_IDLE: Duration = Duration::from_secs(4);
 
 /// How long the addresses of the homeserver behind are remembered, where it is given by name: a container that starts anew

@@ -88,7 +88,7 @@ mod tests {
     async fn it_ends_when_the_client_closes() {
         let (ours, mut theirs) = duplex(1024);
         let client = tokio::spawn(async move {
-            theirs.write_all(&[0; 100_000]).await.unwrap();
+            theirs.write_all(&vec![0; 100_000]).await.unwrap();
             sleep(2 * SECOND).await;
         });
         assert_eq!(heard(ours, 1_000_000).await, 2 * SECOND);
