@@ -416,6 +416,15 @@ pub const READ_GRACE: Duration = Duration::from_secs(10);
 /// is free: at the least rate that takes 11 s, well below the minute a client may stop for. *Source: ours.*
 pub const SEND_BUFFER_BYTES: usize = 256 * 1024;
 
+/// How long a client that was answered before it had said all is still heard. It has the answer after a round trip, and one
+/// that sends a large body may have a second's worth on the way. *Source: ours.*
+pub const LINGER_TIME: Duration = Duration::from_secs(5);
+
+/// How many bytes of such a client are thrown away. What Linux buffers by default of a connection that is not read, 4 MiB
+/// where they are sent and 6 MiB where they come in, is sent without a look at the answer; and half as much again. *Source:
+/// ours; to read and forget them takes some milliseconds, fewer than as many bytes of small requests.*
+pub const LINGER_BYTES: usize = 16 * 1024 * 1024;
+
 /// Connections of one client beside those that may carry its files; what one browser opens to a host, and two. *Source:
 /// ours.*
 pub const CLIENT_CONNECTIONS_BESIDE_MEDIA: usize = 8;
@@ -542,8 +551,15 @@ pub const BAD_TOKENS: u64 = 8192;
 /// Longest user id that is remembered with a token, in bytes. *Source: Matrix v1.19, appendices, user identifiers.*
 pub const MAX_USER_ID_BYTES: usize = 255;
 
+/// How seldom the log says that the homeserver behind does not answer, or makes no sense, at least: strangers' requests bring
+/// it about, and they must not fill a log. *Source: ours; somebody who looks at a log during an outage finds a line in it.*
+pub const UPSTREAM_LINE_INTERVAL: Duration = Duration::from_secs(60);
+
 /// How long a connection to the homeserver behind is kept for the next request: shorter than the 5 s that common
-/// application servers keep theirs, so that none is found closed. *Source: ours.*
+/// application servers keep theirs, so that none is found closed. One that is closed in the very moment in which a request is
+/// written costs that request a 502: to send it again could give a homeserver that struggles the same work twice, and the HTTP
+/// client does not tell a kept connection from a new one. What it had not begun to write it sends over another by itself.
+/// *Source: ours.*
 pub const UPSTREAM_IDLE: Duration = Duration::from_secs(4);
 
 /// How long the addresses of the homeserver behind are remembered, where it is given by name: a container that starts anew

@@ -15,7 +15,7 @@ Examples:
 
   portcullis keygen signing.key                     a key for a server of your own
   portcullis check-config portcullis.toml           every mistake at once, with its line
-  portcullis serve --config portcullis.toml
+  portcullis serve --config portcullis.toml         in front of your homeserver: homeserver.upstream in that file
   curl http://127.0.0.1:9009/v1/status              what is in flight, what was refused
 
   portcullis resolve matrix.org                     where a server name leads, step by step
@@ -34,7 +34,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Answer clients: room lists, aliases and files, here and at other servers.
+    /// Answer clients: room lists, aliases and files of other servers, in front of your homeserver or by itself.
     ///
     /// The first line on standard output is "listening on ADDR, admin on ADDR". SIGTERM and SIGINT end it in an orderly
     /// way: requests in flight are answered first. A second signal cuts them short and ends it at once. With log.level =
@@ -46,6 +46,7 @@ A configuration file, the least that works:
   media.remote_fetch_enabled = false
 
 Others, with their defaults:
+  # homeserver.upstream = \"http://127.0.0.1:8008\"
   listen = \"127.0.0.1:8009\"
   admin_listen = \"127.0.0.1:9009\"
   admin_allow_remote = false

@@ -373,6 +373,7 @@ fn the_least_that_works_in_the_help_is_accepted_without_a_word() {
     let checked = run(&["check-config", "portcullis.toml"], &directory);
     assert_eq!((checked.status.code(), told(&checked)), (Some(0), String::new()));
     let others = help.split_once("with their defaults:\n").unwrap().1;
+    assert!(others.contains("# homeserver.upstream = \"http://"), "{others}");
     fs::write(directory.join("portcullis.toml"), format!("{least}\n{others}")).unwrap();
     let checked = run(&["check-config", "portcullis.toml"], &directory);
     assert_eq!((checked.status.code(), told(&checked)), (Some(0), String::new()));

@@ -107,7 +107,7 @@ impl GateRegistry {
     }
 
     /// A call to `key` that a user waits for starts now. It never waits and never makes a gate: without one its report is
-    /// logged at debug and counted ([`unheard_reports`](Self::unheard_reports)).
+    /// logged at trace and counted ([`unheard_reports`](Self::unheard_reports)).
     ///
     /// *Panics:* never. *Blocking:* no.
     pub fn interactive(&self, key: &GateKey) -> InteractiveStart {

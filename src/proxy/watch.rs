@@ -13,7 +13,7 @@ use serde::Serialize;
 use tokio::time::Instant;
 
 pub use self::destinations::{DestinationStatus, LastCall};
-use self::destinations::{Destinations, IsListed};
+use self::destinations::{Destinations, Failed, IsListed};
 use self::times::CallTimer;
 pub use self::times::{CallTimeStep, CallTimes};
 use crate::deadline::OutboundDeadline;
@@ -155,7 +155,8 @@ impl<'a> Watch<'a> {
         counter.fetch_add(1, Ordering::Relaxed);
         let took = self.began.elapsed();
         self.outcomes.timer.note(took);
-        self.outcomes.destinations.end(self.listed, &self.subject.server, how, why, took);
+        let failed = why.map(|why| Failed { why, status: self.status });
+        self.outcomes.destinations.end(self.listed, &self.subject.server, how, failed, took);
     }
 
     fn tell(&self, why: Why) {

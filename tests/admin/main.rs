@@ -23,3 +23,5 @@ mod page;
 mod rig;
 #[cfg(test)]
 mod serve;
+#[cfg(test)]
+mod status_keys;

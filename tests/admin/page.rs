@@ -51,6 +51,10 @@ async fn busy(rig: &Rig) -> Busy {
         }
     }
     assert_eq!(ask(portcullis, client(2), &get(&rooms("gone.example"))).await.status, 502);
+    let no_signature = || Behaviour::answers(|_| json_answer(401, r#"{"errcode":"M_UNAUTHORIZED"}"#));
+    let (peer, strict) = rig.world.peer("strict.example", no_signature()).await;
+    peers.push(peer);
+    assert_eq!(ask(portcullis, client(2), &get(&rooms(&strict))).await.status, 502);
     let (silent_peer, silent) = rig.world.peer("silent.example", Behaviour::TlsSilent).await;
     assert_eq!(ask(portcullis, client(3), &get(&rooms(&silent))).await.status, 504);
     let bytes = vec![7; 200_000];
@@ -125,7 +129,7 @@ async fn a_person_sees_slots_gates_servers_and_calls() {
     let _busy = busy(&rig).await;
     let url = page_of(rig.address);
     if let Some(file) = env::var_os("PORTCULLIS_SCREENSHOT") {
-        chromium.screenshot(&url, A_WHILE_MS, Path::new(&file), &["--window-size=1180,1270"]).await;
+        chromium.screenshot(&url, A_WHILE_MS, Path::new(&file), &["--window-size=1180,1700"]).await;
     }
     let dom = chromium.dom(&url, A_WHILE_MS, &[]).await;
     assert!(dom.contains("<title>portcullis hs.self.example</title>"), "{dom}");
@@ -169,8 +173,12 @@ async fn a_person_sees_slots_gates_servers_and_calls() {
         "{servers}"
     );
     assert!(servers.contains("files 0 3 0 0"), "{servers}");
+    assert!(servers.contains("answer: unexpected-status 401"), "{servers}");
     let calls = text_of(&dom, "calls");
-    assert!(calls.contains("Lookups 9 "), "{calls}");
+    assert!(calls.contains("Lookups 9 ") && calls.contains("95 % took at most Longest"), "{calls}");
+    // The time-outs, and not the next step: that is two seconds later.
+    let lookups: Vec<_> = calls.split_once(" Files").unwrap().0.split(' ').rev().take(4).collect();
+    assert_eq!(lookups[..2], lookups[2..], "95 % and the longest: {calls}");
 }
 
 /// The names a browser is shown here pass no grammar of ours: the page has to be safe by itself.
@@ -312,10 +320,11 @@ async fn the_homeserver_behind_and_its_gate_are_on_the_page_of_portcullis_serve(
     );
     let gates = text_of(&dom, "gates");
     assert!(
-        gates.contains(&origin) && gates.contains("no background calls it hears of what users wait for alone"),
+        gates.contains(&origin)
+            && gates.contains("nothing waits here the gate only listens to how requests of accounts end"),
         "{gates}"
     );
     let sent = crate::rig::get(serving.admin, "/").await.body;
-    assert!(sent.contains("; no background calls from here\n"), "{sent}");
+    assert!(sent.contains("; nothing waits at it, it only listens\n"), "{sent}");
     assert_eq!(serving.status().await["upstream"]["state"], "silent");
 }

@@ -2,13 +2,13 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use portcullis::Status;
 use portcullis::gate::{GateConstants, GateKey, GateRegistry, HomeserverGate};
 use portcullis::homeserver::admin::{Admin, RequestPoolStatus};
 use portcullis::homeserver::listener::{Listener, ListenerLimits};
-use portcullis::homeserver::upstream::UpstreamStatus;
+use portcullis::homeserver::upstream::{UpstreamState, UpstreamStatus};
 use portcullis::limits::{COOLDOWN, GATES};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -58,7 +58,7 @@ impl Rig {
         let mut pool = RequestPoolStatus::default();
         (pool.threads, pool.idle) = (8, 7);
         let admin = Admin::new(address, move || edit(portcullis.status())).with_request_pool(move || pool);
-        let admin = Arc::new(admin.with_upstream(|| Some(UpstreamStatus::default())));
+        let admin = Arc::new(admin.with_upstream(|| Some(behind())));
         let handler = Arc::<Admin>::clone(&admin);
         let serving = tokio::spawn(async move {
             listener.serve(handler, ListenerLimits::default(), std::future::pending()).await.unwrap();
@@ -78,6 +78,21 @@ impl Rig {
     pub(crate) fn stop(&self) {
         self.serving.abort();
     }
+}
+
+/// A homeserver behind that is well.
+fn behind() -> UpstreamStatus {
+    let mut behind = UpstreamStatus::default();
+    behind.origin = "http://127.0.0.1:8008".to_owned();
+    behind.state = UpstreamState::Answers;
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    behind.last_answer_at_ms = Some(u64::try_from(since.as_millis()).unwrap());
+    for (asked, cap, per_client, answered) in
+        [(&mut behind.token_questions, 64, 4, 118), (&mut behind.passed_on, 256, 64, 2304)]
+    {
+        (asked.cap, asked.per_client, asked.answered) = (cap, per_client, answered);
+    }
+    behind
 }
 
 impl Drop for Rig {

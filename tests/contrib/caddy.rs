@@ -4,16 +4,17 @@ use std::net::SocketAddr;
 
 use super::adapted;
 use super::backend::Backend;
+use super::client::get;
 use super::program::{Program, Refusing, is_there, own_address};
 use super::spellings::Roads;
 
-/// A site as an operator has it, with a handler that Caddy would prefer to ours but for the route around it.
-fn start(listen: SocketAddr, front: SocketAddr, homeserver: SocketAddr) -> Program {
+/// A site as an operator has it, both snippets imported, with a handler that Caddy would prefer to ours but for the route around it.
+pub(crate) fn start(listen: SocketAddr, front: SocketAddr, homeserver: SocketAddr) -> Program {
     let ours = adapted("portcullis.Caddyfile", &[("127.0.0.1:8009", 1, front)]);
     let site = format!(
         "{{\n\tadmin off\n\tauto_https off\n}}\nimport portcullis.Caddyfile\nhttp://:{} {{\n\tbind {}\n\troute {{\n\
          \t\timport portcullis\n\t\thandle /_matrix/* {{\n\t\t\treverse_proxy {homeserver}\n\t\t}}\n\
-         \t\treverse_proxy {homeserver}\n\t}}\n}}\n",
+         \t\treverse_proxy {homeserver}\n\t}}\n\timport portcullis_is_down\n}}\n",
         listen.port(),
         listen.ip(),
     );
@@ -44,12 +45,24 @@ fn there_is_no_road_round_the_front() {
 }
 
 #[test]
-fn while_the_front_is_gone_its_routes_are_gone_too() {
+fn while_the_front_is_gone_its_routes_are_an_answer_that_browsers_can_read() {
     if !is_there("caddy") {
         return;
     }
     let gone = Refusing::new();
     let (front, homeserver, proxy) = (Backend::start(), Backend::start(), own_address());
     let _caddy = start(proxy, gone.address, homeserver.address);
-    assert_eq!(Roads { proxy, front, homeserver }.told_while_the_front_is_gone().status, 502);
+    Roads { proxy, front, homeserver }.told_while_the_front_is_gone().assert_says_so_to_browsers();
+}
+
+#[test]
+fn while_the_homeserver_is_gone_nobody_is_told_that_the_front_is() {
+    if !is_there("caddy") {
+        return;
+    }
+    let gone = Refusing::new();
+    let (front, proxy) = (Backend::start(), own_address());
+    let _caddy = start(proxy, front.address, gone.address);
+    let answer = get(proxy, "/_matrix/client/v3/sync");
+    assert_eq!((answer.status, answer.body.as_str()), (502, ""));
 }

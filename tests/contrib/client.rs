@@ -14,6 +14,18 @@ pub(crate) struct Answer {
     pub(crate) body: String,
 }
 
+impl Answer {
+    /// What is said in place of the front while that is gone.
+    pub(crate) fn assert_says_so_to_browsers(&self) {
+        let head = self.head.to_ascii_lowercase();
+        assert_eq!(self.status, 502);
+        assert!(head.contains("\r\naccess-control-allow-origin: *"), "{head}");
+        assert!(head.contains("\r\ncontent-type: application/json"), "{head}");
+        let said = r#"{"errcode":"M_UNKNOWN","error":"Lookups at other servers are not available"}"#;
+        assert_eq!(self.body, said);
+    }
+}
+
 /// One request over a connection of its own. It claims to speak for somebody else.
 pub(crate) fn ask(server: SocketAddr, method: &str, target: &str, lines: &str, body: &str) -> Answer {
     let mut stream = send(server, method, target, lines, body);

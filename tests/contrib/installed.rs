@@ -5,6 +5,7 @@ use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::process::{Child, Command, Stdio};
+use std::thread;
 
 use socket2::{Domain, Socket, Type};
 use tempfile::TempDir;
@@ -12,7 +13,7 @@ use tempfile::TempDir;
 use super::backend::Backend;
 use super::client::{LONG, get};
 use super::program::{Program, is_there, own_address};
-use super::{adapted, contrib, nginx};
+use super::{adapted, caddy, contrib, nginx};
 
 /// Refuses every connection: a lookup there fails at once.
 const CLOSED: &str = "127.0.0.1:1";
@@ -61,16 +62,20 @@ impl Drop for Serving {
     }
 }
 
+fn serving(trusted: &str) -> Serving {
+    Serving::start(&[
+        "listen = \"127.0.0.1:0\"",
+        "admin_listen = \"127.0.0.1:0\"",
+        trusted,
+        "lookups_per_minute = 1",
+        "lookup_burst = 2",
+        "allow_networks = [\"127.0.0.0/8\"]",
+    ])
+}
+
 fn installed(trusted: &str) -> Option<(Program, Serving, Backend)> {
     is_there("nginx").then(|| {
-        let serving = Serving::start(&[
-            "listen = \"127.0.0.1:0\"",
-            "admin_listen = \"127.0.0.1:0\"",
-            trusted,
-            "lookups_per_minute = 1",
-            "lookup_burst = 2",
-            "allow_networks = [\"127.0.0.0/8\"]",
-        ]);
+        let serving = serving(trusted);
         let homeserver = Backend::start();
         let ours = adapted("portcullis.nginx.conf", &[("127.0.0.1:8009", 1, serving.address)]);
         let nginx = nginx::start(own_address(), &[("portcullis.nginx.conf", ours)], homeserver.address);
@@ -138,4 +143,45 @@ fn what_the_front_does_not_know_is_404_and_what_is_not_its_own_is_the_homeserver
     assert_eq!(homeserver.take_seen(), []);
     assert_eq!(get(nginx.address, "/_matrix/client/v3/sync").status, 200);
     assert_eq!(homeserver.take_seen().len(), 1);
+}
+
+/// A client that sends megabytes, and reads meanwhile: Caddy itself resets one that does not.
+fn assert_told_that_it_is_too_much(proxy: SocketAddr) {
+    const MEGABYTES: usize = 12 << 20;
+    for _ in 0..8 {
+        let mut reads = TcpStream::connect(proxy).unwrap();
+        reads.set_read_timeout(Some(LONG)).unwrap();
+        let mut writes = reads.try_clone().unwrap();
+        let sending = thread::spawn(move || {
+            let head = format!(
+                "POST /_matrix/client/v3/publicRooms HTTP/1.1\r\nHost: matrix.example.org\r\nConnection: close\r\n\
+                 Content-Length: {MEGABYTES}\r\n\r\n"
+            );
+            // Whether anybody listens to the end is the proxy's to decide.
+            let _ = writes.write_all(head.as_bytes()).and_then(|()| writes.write_all(&vec![b'a'; MEGABYTES]));
+        });
+        let mut heard = Vec::new();
+        let _ = reads.read_to_end(&mut heard);
+        drop(reads);
+        sending.join().unwrap();
+        let heard = String::from_utf8(heard).unwrap();
+        assert!(heard.starts_with("HTTP/1.1 413") && heard.contains("M_TOO_LARGE"), "{heard:?}");
+        assert!(heard.to_ascii_lowercase().contains("access-control-allow-origin: *"), "{heard}");
+    }
+}
+
+#[test]
+fn a_body_of_megabytes_is_413_through_nginx() {
+    let Some((nginx, _serving, _homeserver)) = installed("trusted_proxies = [\"127.0.0.1\"]") else { return };
+    assert_told_that_it_is_too_much(nginx.address);
+}
+
+#[test]
+fn a_body_of_megabytes_is_413_through_caddy() {
+    if !is_there("caddy") {
+        return;
+    }
+    let (serving, homeserver) = (serving("trusted_proxies = [\"127.0.0.1\"]"), Backend::start());
+    let caddy = caddy::start(own_address(), serving.address, homeserver.address);
+    assert_told_that_it_is_too_much(caddy.address);
 }

@@ -26,6 +26,8 @@ use tokio::time::{sleep, timeout};
 #[cfg(test)]
 mod full;
 #[cfg(test)]
+mod lingering;
+#[cfg(test)]
 mod streamed;
 
 /// Only a test that fails waits this long.

@@ -112,7 +112,7 @@ fn gate_line(text: &mut String, gate: &GateStatus) -> fmt::Result {
         word(&breaker.state)
     )?;
     if !gate.background_callers {
-        return writeln!(text, "no background calls from here");
+        return writeln!(text, "nothing waits at it, it only listens");
     }
     let decided_by = word(&next_admission.decided_by);
     match next_admission.at_ms.map(|at| at.saturating_sub(gate.seen_at_ms) / 1000) {
@@ -128,8 +128,9 @@ fn server_line(text: &mut String, server: &DestinationStatus) -> fmt::Result {
         "  {server}: {in_flight} out, {} answered, {} timed out, {} failed, mean {mean_ms} ms, slowest {slowest_ms} ms",
         counts.answered, counts.timed_out, counts.failed
     )?;
-    match last.and_then(|last| Some((last.phase?, last.reason?))) {
-        Some((phase, reason)) => writeln!(text, "; last: {phase}: {reason}"),
+    match last.and_then(|last| Some((last.phase?, last.reason?, last.status))) {
+        Some((phase, reason, Some(status))) => writeln!(text, "; last: {phase}: {reason} {status}"),
+        Some((phase, reason, None)) => writeln!(text, "; last: {phase}: {reason}"),
         None => writeln!(text),
     }
 }

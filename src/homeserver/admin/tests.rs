@@ -84,7 +84,7 @@ fn status_shows_what_is_in_flight_and_what_was_refused() {
         .iter()
         .map(|step| json!({ "ms": u64::try_from(step.as_millis()).unwrap(), "calls": 0 }))
         .collect();
-    let none = json!({ "calls": 0, "total_ms": 0, "at_most": steps });
+    let none = json!({ "calls": 0, "total_ms": 0, "longest_ms": 0, "at_most": steps });
     let mut seen = status(&admin);
     let process = seen.as_object_mut().unwrap().remove("process").unwrap();
     for key in ["resident_bytes", "threads", "open_descriptors", "max_descriptors"] {

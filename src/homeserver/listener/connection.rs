@@ -118,17 +118,17 @@ async fn answer(
         Ok(request) => shared.handler.handle(peer, request).await,
         Err(problem) => {
             let mut answer = shared.handler.refuse(problem);
-            close_after(&mut answer);
+            close_after(&mut answer, &outgoing);
             answer
         }
     };
     if served.fetch_add(1, Ordering::Relaxed).saturating_add(1) >= shared.limits.max_requests_per_connection {
-        close_after(&mut answer);
+        close_after(&mut answer, &outgoing);
     }
     let client = client_of(peer, &shared.limits);
     let reserved = shared.unsent.reserve(client.as_ref(), answer.body()).unwrap_or_else(|| {
         answer = shared.handler.busy();
-        close_after(&mut answer);
+        close_after(&mut answer, &outgoing);
         Reserved::nothing()
     });
     // What is no more than a head comes piece by piece in no case.
@@ -144,7 +144,8 @@ fn client_of(peer: IpAddr, limits: &ListenerLimits) -> Option<ClientKey> {
     (!limits.trusted_proxies.contains(peer)).then(|| ClientKey::vouched(peer, limits.ipv6_client_prefix))
 }
 
-fn close_after(answer: &mut Response<ResponseBody>) {
+fn close_after(answer: &mut Response<ResponseBody>, outgoing: &Outgoing) {
+    outgoing.close_early();
     answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
 }
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use crate::admission::{Ipv6ClientPrefix, TrustedProxies};
 use crate::limits::{
-    CLIENT_CONNECTIONS_BESIDE_MEDIA, LEAST_READ_RATE, MEDIA_DEADLINE, MEDIA_PER_CLIENT, READ_GRACE, SEND_BUFFER_BYTES,
-    WORKER_MARGIN,
+    CLIENT_CONNECTIONS_BESIDE_MEDIA, LEAST_READ_RATE, LINGER_BYTES, LINGER_TIME, MEDIA_DEADLINE, MEDIA_PER_CLIENT,
+    READ_GRACE, SEND_BUFFER_BYTES, WORKER_MARGIN,
 };
 
 /// The bounds of a listener. [`ListenerLimits::default`] is what `portcullis serve` uses; tests shorten them.
@@ -62,6 +62,12 @@ pub struct ListenerLimits {
     pub send_buffer_bytes: usize,
     /// How long sent bytes may stay unacknowledged, or the client's window shut; 20 s. Linux only.
     pub write_stall: Duration,
+    /// How long a client that was answered before it had said all is still heard, so that it gets to read the answer: to
+    /// close on it would reset the connection, and the answer with it. 5 s. Its connection is the first to go when all are
+    /// taken.
+    pub linger_time: Duration,
+    /// How many bytes of it are thrown away meanwhile; 16 MiB.
+    pub linger_bytes: usize,
     /// How long requests in flight may take to finish once the listener stops; the media deadline, which is the longest, the
     /// worker's margin and one second. What is streamed from another server has its last byte by then; a client that has not
     /// taken it is reset.
@@ -88,6 +94,8 @@ impl Default for ListenerLimits {
             read_grace: READ_GRACE,
             send_buffer_bytes: SEND_BUFFER_BYTES,
             write_stall: Duration::from_secs(20),
+            linger_time: LINGER_TIME,
+            linger_bytes: LINGER_BYTES,
             drain_time: MEDIA_DEADLINE + WORKER_MARGIN + Duration::from_secs(1),
         }
     }

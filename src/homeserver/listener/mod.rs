@@ -10,11 +10,13 @@
 //!                                                                                           reset
 //! ```
 //!
-//! When all places are taken, a newcomer gets the place of the connection that has waited longest for a whole request.
+//! When all places are taken, a newcomer gets the place of the connection that has waited longest for a whole request. One that
+//! is closed before its client has said all is still heard for a while, so that the client gets to read why.
 
 mod answer_clock;
 mod connection;
 mod limits;
+mod lingering;
 mod outgoing;
 mod places;
 mod standing;

@@ -14,12 +14,13 @@ pub(super) struct Outgoing {
     /// The kind of the answer that was made last, until its first byte is written.
     announced: Mutex<Option<AnswerKind>>,
     cut: AtomicBool,
+    closes_early: AtomicBool,
     pub(super) standing: Arc<Standing>,
 }
 
 impl Outgoing {
     pub(super) fn new(standing: Arc<Standing>) -> Self {
-        Self { announced: Mutex::default(), cut: AtomicBool::new(false), standing }
+        Self { announced: Mutex::default(), cut: AtomicBool::default(), closes_early: AtomicBool::default(), standing }
     }
 
     /// An answer is made. The library makes none before the body of the last one is written.
@@ -35,6 +36,16 @@ impl Outgoing {
     /// The body ended before its end.
     pub(super) fn cut(&self) {
         self.cut.store(true, Ordering::Relaxed);
+    }
+
+    /// The connection ends with the answer that is made now, and not because its client wants it to.
+    pub(super) fn close_early(&self) {
+        self.closes_early.store(true, Ordering::Relaxed);
+    }
+
+    /// Its client may still be sending when it ends.
+    pub(super) fn closes_early(&self) -> bool {
+        self.closes_early.load(Ordering::Relaxed)
     }
 
     /// Part of a file is on its way, and the rest is not.

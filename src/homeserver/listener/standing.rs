@@ -1,7 +1,7 @@
 //! [`Standings`]: which connections could go if the listener is full, and in what order.
 //!
-//! A connection on which nothing was asked yet costs its owner nothing to open, so it is the first that has to go. Next is
-//! one whose answers are made and lie unread: asking for many and reading none must not be a way to keep a place. One whose
+//! One that is closed already, and only hears its client out, is the first that has to go. A connection on which nothing was
+//! asked yet costs its owner nothing to open, so it is next. After these comes one whose answers are made and lie unread: asking for many and reading none must not be a way to keep a place. One whose
 //! request is being worked on never goes.
 //!
 //! An answer that is streamed is being worked on while its client takes what there is. It lies unread while a write waits,
@@ -18,7 +18,7 @@ use super::answer_clock::AnswerKind;
 
 /// The connections that may be ended, the longest standing first.
 ///
-/// Always: a connection is in one of the two lists exactly while nothing of its is being worked on and it was not chosen to
+/// Always: a connection is in one of the three lists exactly while nothing of its is being worked on and it was not chosen to
 /// end.
 #[derive(Debug, Default)]
 pub(super) struct Standings {
@@ -28,6 +28,8 @@ pub(super) struct Standings {
 #[derive(Debug, Default)]
 struct Lists {
     next: u64,
+    /// All is answered and gone, and nothing more will be.
+    closing: BTreeMap<u64, Arc<Notify>>,
     /// Nothing is asked, and all that was is answered and gone.
     waiting: BTreeMap<u64, Arc<Notify>>,
     /// All that was asked is answered; some of it is not read.
@@ -53,11 +55,14 @@ struct Own {
     stalled: bool,
     /// Since when something lies unread: an answer more does not make the first one younger.
     unread_since: Option<u64>,
+    /// It is closed towards the client, who may not know it yet.
+    closing: bool,
     listed: Listed,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Listed {
+    Closing(u64),
     Waiting(u64),
     Unread(u64),
     Not,
@@ -80,17 +85,26 @@ pub(super) struct Unread {
 
 impl Standings {
     pub(super) fn join(self: &Arc<Self>) -> Arc<Standing> {
-        let own = Own { in_flight: 0, unread: 0, streamed: 0, stalled: false, unread_since: None, listed: Listed::Not };
+        let own = Own {
+            in_flight: 0,
+            unread: 0,
+            streamed: 0,
+            stalled: false,
+            unread_since: None,
+            closing: false,
+            listed: Listed::Not,
+        };
         let standing = Standing { all: Arc::clone(self), own: Mutex::new(own), chosen: Arc::new(Notify::new()) };
         standing.change(|_| ());
         Arc::new(standing)
     }
 
-    /// Tells the connection that has stood longest to end, one that waits before one that does not read. From here on it
-    /// takes no request. `false`: something is being worked on for every connection.
+    /// Tells the connection that has stood longest to end: one that is closing before one that waits, and that before one
+    /// that does not read. From here on it takes no request. `false`: something is being worked on for every connection.
     pub(super) fn end_longest_standing(&self) -> bool {
         let mut lists = self.lists.lock();
-        let longest = lists.waiting.pop_first().or_else(|| lists.unread.pop_first());
+        let longest = lists.closing.pop_first().or_else(|| lists.waiting.pop_first());
+        let longest = longest.or_else(|| lists.unread.pop_first());
         longest.map(|(_, chosen)| chosen.notify_one()).is_some()
     }
 }
@@ -105,6 +119,7 @@ impl Lists {
     /// Takes a connection out of its list; `false`: it was chosen to end.
     fn remove(&mut self, listed: Listed) -> bool {
         match listed {
+            Listed::Closing(number) => self.closing.remove(&number).is_some(),
             Listed::Waiting(number) => self.waiting.remove(&number).is_some(),
             Listed::Unread(number) => self.unread.remove(&number).is_some(),
             Listed::Not => true,
@@ -127,6 +142,17 @@ impl Standing {
     pub(super) fn begin(self: &Arc<Self>) -> Option<InFlight> {
         self.change(|own| own.in_flight = own.in_flight.saturating_add(1))
             .then(|| InFlight { connection: Arc::clone(self) })
+    }
+
+    /// Its last answer is gone, and nothing more is taken from it.
+    pub(super) fn closes(&self) {
+        self.change(|own| own.closing = true);
+    }
+
+    /// An answer is being made, or on its way.
+    pub(super) fn answers(&self) -> bool {
+        let own = self.own.lock();
+        own.in_flight > 0 || own.unread > 0 || own.streamed > 0
     }
 
     /// A streamed answer is on its way.
@@ -176,6 +202,10 @@ impl Standing {
             let number = *own.unread_since.get_or_insert_with(|| lists.number());
             lists.unread.insert(number, Arc::clone(&self.chosen));
             Listed::Unread(number)
+        } else if own.closing {
+            let number = lists.number();
+            lists.closing.insert(number, Arc::clone(&self.chosen));
+            Listed::Closing(number)
         } else {
             let number = lists.number();
             lists.waiting.insert(number, Arc::clone(&self.chosen));
@@ -245,6 +275,22 @@ mod tests {
         drop(asks_twice);
         assert!(all.end_longest_standing());
         assert!(is_chosen(&second));
+    }
+
+    #[test]
+    fn one_that_only_hears_its_client_out_goes_before_those_who_wait() {
+        let all = Arc::new(Standings::default());
+        let (waits, closing) = (all.join(), all.join());
+        drop(closing.begin().unwrap().answered(AnswerKind::Whole));
+        closing.closes();
+        assert!(all.end_longest_standing());
+        assert!(is_chosen(&closing) && !is_chosen(&waits));
+        drop(closing);
+        assert!(all.lists.lock().closing.is_empty());
+        let ends_by_itself = all.join();
+        ends_by_itself.closes();
+        drop(ends_by_itself);
+        assert!(all.lists.lock().closing.is_empty());
     }
 
     #[test]

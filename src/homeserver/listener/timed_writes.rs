@@ -12,6 +12,7 @@ use tokio::time::{Instant, Sleep, sleep};
 
 use super::answer_clock::{AnswerClock, AnswerKind};
 use super::limits::ListenerLimits;
+use super::lingering::Lingering;
 use super::outgoing::Outgoing;
 
 /// Ends a write by the [`AnswerClock`] of its answer.
@@ -32,6 +33,10 @@ pub(super) struct TimedWrites<S: Abort> {
     under_way: bool,
     /// A write of a streamed answer waits for the client.
     stalled: bool,
+    /// What was written last is no answer that was announced: the HTTP library refused what it could not read.
+    unannounced: bool,
+    /// What may still come of a client that is not answered any more.
+    lingering: Lingering,
 }
 
 /// A stream that can end in a way that is not an end of its data.
@@ -56,14 +61,19 @@ impl Abort for DuplexStream {
 impl<S: Abort> TimedWrites<S> {
     pub(super) fn new(inner: S, limits: &ListenerLimits, outgoing: Arc<Outgoing>) -> Self {
         let (clock, alarm) = (AnswerClock::new(limits), Box::pin(sleep(Duration::ZERO)));
-        Self { inner, outgoing, clock, alarm, under_way: false, stalled: false }
+        let lingering = Lingering::new(limits);
+        Self { inner, outgoing, clock, alarm, under_way: false, stalled: false, unannounced: false, lingering }
     }
 
     fn start(&mut self) {
         if !self.under_way {
             self.under_way = true;
-            if let Some(kind) = self.outgoing.announced() {
-                self.clock.begun(kind);
+            match self.outgoing.announced() {
+                Some(kind) => {
+                    self.clock.begun(kind);
+                    self.unannounced = false;
+                }
+                None => self.unannounced |= !self.outgoing.standing.answers(),
             }
         }
         self.clock.writes(Instant::now());
@@ -122,7 +132,7 @@ impl<S: AsyncRead + Abort + Unpin> AsyncRead for TimedWrites<S> {
     }
 }
 
-impl<S: AsyncWrite + Abort + Unpin> AsyncWrite for TimedWrites<S> {
+impl<S: AsyncRead + AsyncWrite + Abort + Unpin> AsyncWrite for TimedWrites<S> {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         self.start();
         let said = Pin::new(&mut self.inner).poll_write(context, bytes);
@@ -158,7 +168,18 @@ impl<S: AsyncWrite + Abort + Unpin> AsyncWrite for TimedWrites<S> {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.inner).poll_shutdown(context)
+        let stream = &mut *self;
+        if !stream.lingering.has_begun() {
+            let lingers = stream.unannounced || stream.outgoing.closes_early();
+            if lingers {
+                stream.outgoing.standing.closes();
+            }
+            ready!(Pin::new(&mut stream.inner).poll_shutdown(context))?;
+            if !lingers {
+                return Poll::Ready(Ok(()));
+            }
+        }
+        stream.lingering.poll(&mut stream.inner, stream.alarm.as_mut(), context).map(Ok)
     }
 }
 

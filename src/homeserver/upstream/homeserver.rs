@@ -14,6 +14,7 @@ use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, USER_AGENT};
 use http::{HeaderMap, HeaderValue, Method, Request, Response};
 use http_body::Body as _;
+use parking_lot::Mutex;
 
 use super::super::runtime::Before;
 use super::body::PacedBody;
@@ -86,13 +87,14 @@ impl Upstream {
         // Letters and digits.
         let via =
             HeaderValue::try_from(format!("1.1 {mark}")).unwrap_or_else(|_| HeaderValue::from_static("1.1 portcullis"));
-        let counts = Arc::<UpstreamCounts>::default();
+        let counts = Arc::new(UpstreamCounts::at(client.origin()));
         let whoami = WhoamiOverHttp::new(WhoamiParts {
             client: Arc::clone(&client),
             gate: gate.clone(),
             own_name: own_name.clone(),
             via: via.clone(),
             counts: Arc::clone(&counts),
+            no_sense: Mutex::default(),
         });
         Ok(Self {
             own_name,
@@ -188,7 +190,7 @@ impl Upstream {
     /// How it stands. *Blocking:* no.
     #[must_use]
     pub fn status(&self) -> UpstreamStatus {
-        self.counts.status(self.client.origin().to_owned(), self.desk.slots(), &self.passing)
+        self.counts.status(self.desk.slots(), &self.passing)
     }
 }
 

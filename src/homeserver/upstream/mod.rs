@@ -19,6 +19,7 @@ mod homeserver;
 mod origin;
 mod rebuild;
 mod report;
+mod silence;
 mod status;
 mod token_cache;
 mod tokens;

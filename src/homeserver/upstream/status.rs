@@ -5,7 +5,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
 use serde::Serialize;
+use tokio::time::Instant;
 
+use super::silence::{SilenceLine, SilenceWatch};
 use crate::admission::{ClientKey, InFlightBudget};
 
 /// How it stands with the homeserver behind. A snapshot, to be shown as JSON.
@@ -64,6 +66,9 @@ pub(super) struct UpstreamCounts {
     pub(super) token_questions: KindCounts,
     pub(super) passed_on: KindCounts,
     latest: Mutex<Latest>,
+    silence: Mutex<SilenceWatch>,
+    /// Where it is.
+    origin: String,
 }
 
 /// What is counted of one kind.
@@ -90,11 +95,19 @@ pub(super) enum Kind {
 }
 
 impl UpstreamCounts {
+    /// Of the homeserver at `origin`.
+    pub(super) fn at(origin: &str) -> Self {
+        Self { origin: origin.to_owned(), ..Self::default() }
+    }
+
     pub(super) fn answered(&self, kind: Kind) {
         self.of(kind).answered.fetch_add(1, Ordering::Relaxed);
         let now_ms = now_ms();
         let mut latest = self.latest.lock();
         *latest = Latest { state: UpstreamState::Answers, answer_at_ms: Some(now_ms), ..*latest };
+        drop(latest);
+        let line = self.silence.lock().answered();
+        self.write(line);
     }
 
     pub(super) fn silent(&self, kind: Kind) {
@@ -102,6 +115,15 @@ impl UpstreamCounts {
         let now_ms = now_ms();
         let mut latest = self.latest.lock();
         *latest = Latest { state: UpstreamState::Silent, silence_at_ms: Some(now_ms), ..*latest };
+        drop(latest);
+        let line = self.silence.lock().silent(Instant::now());
+        self.write(line);
+    }
+
+    fn write(&self, line: Option<SilenceLine>) {
+        if let Some(line) = line {
+            line.write(&self.origin);
+        }
     }
 
     pub(super) fn refused(&self, kind: Kind) {
@@ -118,13 +140,12 @@ impl UpstreamCounts {
     /// All of it, with what is out.
     pub(super) fn status(
         &self,
-        origin: String,
         token_questions: &InFlightBudget<ClientKey>,
         passed_on: &InFlightBudget<ClientKey>,
     ) -> UpstreamStatus {
         let Latest { state, answer_at_ms, silence_at_ms } = *self.latest.lock();
         UpstreamStatus {
-            origin,
+            origin: self.origin.clone(),
             state,
             last_answer_at_ms: answer_at_ms,
             last_silence_at_ms: silence_at_ms,
@@ -155,11 +176,13 @@ fn now_ms() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::UPSTREAM_LINE_INTERVAL;
+    use crate::proxy::watch::lines::Lines;
 
     fn seen(counts: &UpstreamCounts) -> UpstreamStatus {
         let (questions, passed_on) = (InFlightBudget::new(64, 4), InFlightBudget::new(256, 64));
         let _out = passed_on.try_acquire(&ClientKey::shared()).unwrap();
-        counts.status("http://127.0.0.1:8008".to_owned(), &questions, &passed_on)
+        counts.status(&questions, &passed_on)
     }
 
     #[test]
@@ -179,6 +202,36 @@ mod tests {
         assert!(status.last_answer_at_ms.is_some() && status.last_silence_at_ms.is_some(), "{status:?}");
         counts.answered(Kind::PassedOn);
         assert_eq!(seen(&counts).state, UpstreamState::Answers);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_silence_is_two_lines_in_the_log_and_one_more_for_each_minute_of_it() {
+        let (lines, _logging) = Lines::of_this_thread(tracing::Level::INFO);
+        let counts = UpstreamCounts::at("http://127.0.0.1:8008");
+        counts.answered(Kind::PassedOn);
+        for _ in 0..3 {
+            counts.silent(Kind::PassedOn);
+            counts.silent(Kind::TokenQuestion);
+        }
+        tokio::time::advance(UPSTREAM_LINE_INTERVAL).await;
+        counts.silent(Kind::PassedOn);
+        counts.silent(Kind::PassedOn);
+        counts.answered(Kind::TokenQuestion);
+        counts.answered(Kind::TokenQuestion);
+        let told: Vec<_> =
+            lines.read().into_iter().map(|line| (line["level"].clone(), line["fields"].clone())).collect();
+        let line = |level: &str, message: &str, answered_502: u64| {
+            let origin = "http://127.0.0.1:8008";
+            (level.into(), serde_json::json!({ "message": message, "origin": origin, "answered_502": answered_502 }))
+        };
+        assert_eq!(
+            told,
+            [
+                line("WARN", "the homeserver behind does not answer", 1),
+                line("WARN", "the homeserver behind does not answer", 6),
+                line("INFO", "the homeserver behind answers again", 1),
+            ]
+        );
     }
 
     #[test]

@@ -7,10 +7,13 @@ use bytes::Bytes;
 use http::header::{ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, USER_AGENT, VIA};
 use http::{HeaderMap, HeaderValue, Method};
 use http_body_util::{BodyExt as _, Limited};
+use parking_lot::Mutex;
+use tokio::time::Instant;
 
 use super::client::UpstreamClient;
 use super::rebuild::{FORWARDED_FOR_NAME, Rebuilt, bearer, forwarded_for};
 use super::report::UpstreamGate;
+use super::silence::LineInterval;
 use super::status::{Kind, UpstreamCounts};
 use super::tokens::{TokenQuestion, Unasked, Whoami};
 use crate::deadline::OutboundDeadline;
@@ -32,6 +35,8 @@ pub(super) struct WhoamiParts {
     pub(super) own_name: ServerName,
     pub(super) via: HeaderValue,
     pub(super) counts: Arc<UpstreamCounts>,
+    /// When the log was last told that an answer made no sense.
+    pub(super) no_sense: Mutex<LineInterval>,
 }
 
 struct Asking {
@@ -78,11 +83,13 @@ impl WhoamiParts {
         let body = deadline.cut(Limited::new(body, MAX_ERROR_BODY_BYTES).collect()).await;
         let body = body.map_err(|_| Unasked::TimedOut)?.map_err(|_| Unasked::Failed)?.to_bytes();
         judge_whoami(head.status, &body).map_err(|_| {
-            tracing::warn!(
-                target: "portcullis::upstream",
-                status = head.status.as_u16(),
-                "the homeserver behind did not say whose an access token is"
-            );
+            if self.no_sense.lock().is_due(Instant::now()) {
+                tracing::warn!(
+                    target: "portcullis::upstream",
+                    status = head.status.as_u16(),
+                    "the homeserver behind did not say whose an access token is"
+                );
+            }
             Unasked::Failed
         })
     }

@@ -4,6 +4,7 @@ use super::*;
 use crate::gate::{GateKey, GateRegistry, HomeserverGate};
 use crate::limits::{GROW_AFTER, INITIAL_LIMIT, MAX_LIMIT};
 use crate::outcome::Outcome;
+use crate::proxy::watch::lines::Lines;
 
 const THEM: &str = "https://them.example:8448";
 
@@ -83,6 +84,15 @@ async fn no_lookup_makes_a_gate_and_what_nobody_heard_is_counted() {
         assert_eq!((gates.len(), gates.unheard_reports()), (0, unheard));
     }
     assert_eq!(portcullis.status().homeservers, []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_nobody_heard_is_no_line_beside_that_of_the_lookup() {
+    let (lines, _logging) = Lines::of_this_thread(tracing::Level::DEBUG);
+    let gates = GateRegistry::default();
+    ask(&telling(&gates, &FakeRemote::saying(503, "{}")), 1, &signed_in(list(), "good")).await;
+    let targets: Vec<_> = lines.read().into_iter().map(|line| line["target"].clone()).collect();
+    assert_eq!((targets, gates.unheard_reports()), (vec!["portcullis::proxy".into()], 1));
 }
 
 #[tokio::test(start_paused = true)]

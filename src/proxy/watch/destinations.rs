@@ -40,6 +40,8 @@ pub struct LastCall {
     pub phase: Option<&'static str>,
     /// Why it failed; null if it got what it asked for. A fixed word, as in the log.
     pub reason: Option<&'static str>,
+    /// The HTTP status that the server gave; null if it got what it asked for, or no answer came. As in the log.
+    pub status: Option<u16>,
     /// How long it took.
     pub took_ms: u64,
     /// When it ended, in Unix milliseconds.
@@ -70,7 +72,15 @@ struct Row {
     total: Duration,
     slowest: Duration,
     heard_at: Instant,
-    last: Option<(Ended, Option<Why>, Duration)>,
+    last: Option<(Ended, Option<Failed>, Duration)>,
+}
+
+/// What is told of a call that did not give what was wanted.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Failed {
+    pub(super) why: Why,
+    /// What the server answered to its last request, if it did.
+    pub(super) status: Option<u16>,
 }
 
 impl Destinations {
@@ -86,7 +96,7 @@ impl Destinations {
     }
 
     /// It has ended.
-    pub(super) fn end(&self, listed: IsListed, server: &str, how: Ended, why: Option<Why>, took: Duration) {
+    pub(super) fn end(&self, listed: IsListed, server: &str, how: Ended, failed: Option<Failed>, took: Duration) {
         let now = Instant::now();
         let mut rows = self.rows.lock();
         let Some(row) = row(&mut rows, self.most, server, now) else { return };
@@ -102,7 +112,7 @@ impl Destinations {
         row.total = row.total.saturating_add(took);
         row.slowest = row.slowest.max(took);
         row.heard_at = now;
-        row.last = Some((how, why, took));
+        row.last = Some((how, failed, took));
     }
 
     /// Every server of the table, by name.
@@ -158,10 +168,11 @@ impl Row {
             counts: self.counts,
             mean_ms: whole_ms(self.total).checked_div(self.calls()).unwrap_or_default(),
             slowest_ms: whole_ms(self.slowest),
-            last: self.last.map(|(outcome, why, took)| LastCall {
+            last: self.last.map(|(outcome, failed, took)| LastCall {
                 outcome,
-                phase: why.map(|why| why.phase),
-                reason: why.map(|why| why.reason),
+                phase: failed.map(|failed| failed.why.phase),
+                reason: failed.map(|failed| failed.why.reason),
+                status: failed.and_then(|failed| failed.status),
                 took_ms: whole_ms(took),
                 ended_at_ms: unix_now_ms.saturating_sub(age_ms),
             }),
@@ -180,12 +191,12 @@ mod tests {
     use super::*;
 
     const MS: Duration = Duration::from_millis(1);
-    const NO_WAY: Why = Why { phase: "connect", reason: "refused" };
+    const NO_WAY: Failed = Failed { why: Why { phase: "connect", reason: "refused" }, status: Some(401) };
 
     fn call(table: &Destinations, server: &str, how: Ended, took: Duration) {
         let listed = table.begin(server, Instant::now());
-        let why = (how != Ended::Answered).then_some(NO_WAY);
-        table.end(listed, server, how, why, took);
+        let failed = (how != Ended::Answered).then_some(NO_WAY);
+        table.end(listed, server, how, failed, took);
     }
 
     fn servers(table: &Destinations) -> Vec<String> {
@@ -206,7 +217,7 @@ mod tests {
         assert_eq!(row.counts, CallCounts { answered: 1, timed_out: 1, failed: 0 });
         let last = row.last.unwrap();
         assert_eq!((last.outcome, last.phase, last.reason), (Ended::TimedOut, Some("connect"), Some("refused")));
-        assert_eq!(last.took_ms, 10_000);
+        assert_eq!((last.status, last.took_ms), (Some(401), 10_000));
         let now_ms = whole_ms(SystemTime::now().duration_since(UNIX_EPOCH).unwrap());
         assert!(last.ended_at_ms <= now_ms - 5_000, "five seconds ago: {} of {now_ms}", last.ended_at_ms);
     }
@@ -227,7 +238,7 @@ mod tests {
         }
         let ended_at_ms = shown["last"]["ended_at_ms"].clone();
         row["last"] = serde_json::json!({
-            "outcome": "timed_out", "phase": "connect", "reason": "refused", "took_ms": 7, "ended_at_ms": ended_at_ms,
+            "outcome": "timed_out", "phase": "connect", "reason": "refused", "status": 401, "took_ms": 7, "ended_at_ms": ended_at_ms,
         });
         assert_eq!(shown, row);
     }

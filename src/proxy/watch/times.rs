@@ -15,6 +15,8 @@ pub struct CallTimes {
     pub calls: u64,
     /// The time of all of them together.
     pub total_ms: u64,
+    /// The time of the longest.
+    pub longest_ms: u64,
     /// The steps of [`CALL_TIME_STEPS`], shortest first.
     pub at_most: Vec<CallTimeStep>,
 }
@@ -38,6 +40,7 @@ pub(super) struct CallTimer {
     steps: [AtomicU64; CALL_TIME_STEPS.len()],
     longer: AtomicU64,
     total_us: AtomicU64,
+    longest_us: AtomicU64,
 }
 
 impl Default for CallTimes {
@@ -53,6 +56,7 @@ impl CallTimer {
         fits.map_or(&self.longer, |(_, counter)| counter).fetch_add(1, Ordering::Relaxed);
         let us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
         self.total_us.fetch_add(us, Ordering::Relaxed);
+        self.longest_us.fetch_max(us, Ordering::Relaxed);
     }
 
     pub(super) fn times(&self) -> CallTimes {
@@ -65,7 +69,8 @@ impl CallTimer {
         let at_most =
             steps.map(|(step, counter)| CallTimeStep { ms: whole_ms(*step), calls: count(counter) }).collect();
         let calls = count(&self.longer);
-        CallTimes { calls, total_ms: self.total_us.load(Ordering::Relaxed) / 1000, at_most }
+        let whole_ms = |us: &AtomicU64| us.load(Ordering::Relaxed) / 1000;
+        CallTimes { calls, total_ms: whole_ms(&self.total_us), longest_ms: whole_ms(&self.longest_us), at_most }
     }
 }
 
@@ -80,7 +85,7 @@ mod tests {
     #[test]
     fn each_call_is_in_every_step_it_fits() {
         let timer = CallTimer::default();
-        for ms in [0, 50, 51, 2_500, 10_000, 10_001, 30_000, 32_000, 32_001] {
+        for ms in [0, 50, 51, 2_500, 10_000, 32_001, 10_001, 30_000, 32_000] {
             timer.note(Duration::from_millis(ms));
         }
         let times = timer.times();
@@ -100,7 +105,7 @@ mod tests {
             (32_000, 8),
         ];
         assert_eq!(calls, expected);
-        assert_eq!((times.calls, times.total_ms), (9, 116_603));
+        assert_eq!((times.calls, times.total_ms, times.longest_ms), (9, 116_603, 32_001));
     }
 
     #[test]

@@ -226,7 +226,7 @@ function nextCall(gate) {
 function waiting(gate) {
   const kinds = Object.entries(gate.waiting_by_kind).filter(([, count]) => count > 0);
   const list = kinds.map(([kind, count]) => `${count} ${kind.replace("_", "-")}`).join(", ");
-  if (!gate.background_callers) return cell("no background calls", small("it hears of what users wait for alone"));
+  if (!gate.background_callers) return cell("nothing waits here", small("the gate only listens to how requests of accounts end"));
   const oldest = gate.oldest_wait_ms === null ? null : small("the first for ", span(gate.oldest_wait_ms));
   return cell(gate.waiting === 0 ? "nobody" : list, oldest);
 }
@@ -268,25 +268,27 @@ function lastCall(last) {
   const words = { answered: ["good", "✓ answered"], timed_out: ["bad", "✕ timed out"], failed: ["bad", "✕ failed"] };
   const [kind, word] = words[last.outcome];
   const at = ` ${new Date(last.ended_at_ms).toLocaleTimeString()}`;
-  return cell(el("span", `word ${kind}`, word), at, last.reason === null ? null : small(`${last.phase}: ${last.reason}`));
+  return cell(el("span", `word ${kind}`, word), at, last.reason === null ? null : small(`${last.phase}: ${last.reason}${last.status === null ? "" : ` ${last.status}`}`));
 }
 
 function calls(seen) {
-  const heads = [["Calls"], ["Answered", "number"], ["Timed out", "number"], ["Failed", "number"], ["Half within", "number"], ["95 % within", "number"]];
+  const heads = [["Calls"], ["Answered", "number"], ["Timed out", "number"], ["Failed", "number"], ["Half took at most", "number"],
+    ["95 % took at most", "number"], ["Longest", "number"]];
   const rows = Object.keys(NAMES).map((name) => {
     const { answered, timed_out: timedOut, failed } = seen.calls[name];
     const times = seen.call_times[name];
     return row([NAMES[name]], [figure(number(answered)), figure(number(timedOut)), figure(number(failed)),
-      figure(within(times, 0.5)), figure(within(times, 0.95))]);
+      figure(atMost(times, 0.5)), figure(atMost(times, 0.95)),
+      figure(times.calls === 0 ? "–" : took(times.longest_ms))]);
   });
   return [table(heads, rows)];
 }
 
-// The step that so many of the calls fit into.
-function within(times, part) {
+// The step that so many of the calls fit into, or the longest of them, if that is shorter.
+function atMost(times, part) {
   if (times.calls === 0) return "–";
   const step = times.at_most.find(({ calls: fit }) => fit >= part * times.calls);
-  return step ? took(step.ms) : `over ${took(times.at_most[times.at_most.length - 1].ms)}`;
+  return took(step ? Math.min(step.ms, times.longest_ms) : times.longest_ms);
 }
 
 function part(id, figures, make) {
