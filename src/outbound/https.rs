@@ -141,3 +141,6 @@ pub(crate) fn header_bytes(headers: &HeaderMap) -> usize {
     };
     headers.iter().map(line).fold(0, usize::saturating_add)
 }
+
+#[cfg(test)]
+mod tests;

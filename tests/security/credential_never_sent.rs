@@ -4,9 +4,8 @@
 //! client sent us. *Control:* the certificate is verified before the first byte (`src/outbound/tls_roots.rs`,
 //! `src/outbound/https.rs`); nothing is followed; the request is made anew, from nothing of the client's
 //! (`FederationClient::signed` in `src/outbound/call.rs`). *Unplug:* accept any certificate: the wrong peer reads a
-//! request. A client of `reqwest`'s with its usual redirects in the transport's place: the second
-//! peer is connected to. Put a header of the client's on the
-//! request in `signed` (a constant `Cookie` will do): the remote reads it. Leave `X-Matrix` on a well-known lookup:
+//! request. Follow a `Location` in `FederationCall::request`: the second peer is connected to. Put a header of the client's
+//! on the request in `signed` (a constant `Cookie` will do): the remote reads it. Leave `X-Matrix` on a well-known lookup:
 //! the third test reads it.
 
 use std::time::Duration;

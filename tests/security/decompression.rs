@@ -2,8 +2,9 @@
 //!
 //! *Attack:* send a gzip bomb with `Content-Encoding: gzip`; a limit on what is read says nothing about what it becomes.
 //! *Control:* nothing is ever unpacked, and no encoding asked for: `HttpsTransport` (`src/outbound/https.rs`) gives a bare
-//! connection to the HTTP library, where no feature of another crate can switch a decoder on. *Unplug:* put a client of
-//! `reqwest`'s with its feature `gzip` in its place: the packed list below, a proper one, is answered 200.
+//! connection to the HTTP library, where no feature of another crate can switch a decoder on. *Unplug:* ask
+//! for `gzip` in `as_signed`: the peer hears of it. Unpack what begins as gzip does in `read_bounded` (`src/outbound/body.rs`):
+//! the packed list below, a proper one, is answered 200.
 
 use crate::rig::{Names, allowing, ask, https, list_of, portcullis};
 use crate::support::{PrivateCa, TlsPeer};

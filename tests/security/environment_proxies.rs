@@ -2,8 +2,8 @@
 //!
 //! *Attack:* `HTTPS_PROXY` and its relatives are set, by a container's defaults or by whoever can set them; the HTTP library
 //! hands them our requests, and the address policy judges nothing. *Control:* `HttpsTransport`
-//! (`src/outbound/https.rs`) connects its socket itself, and knows no proxy. *Unplug:* put a client of `reqwest`'s without
-//! `no_proxy` in its place: the recording socket is connected to.
+//! (`src/outbound/https.rs`) connects its socket itself, and knows no proxy. *Unplug:* in `HttpsTransport::connect`, connect to
+//! what `HTTPS_PROXY` names: the recording socket is connected to.
 
 use tokio::net::TcpListener;
 

@@ -1,10 +1,10 @@
 //! A redirect that leads where the name itself could not.
 //!
 //! *Attack:* a public server answers the well-known lookup, or the call itself, with a redirect to an inside address, or to
-//! a name that resolves to one. *Control:* `Fetcher::judged` judges every hop (`src/outbound/well_known/fetch.rs`); an attempt
-//! is one request on one connection (`src/outbound/https.rs`). *Unplug:* let `AddressPolicy::judge` allow everything: hops
-//! and delegations are dialled. Put a client of `reqwest`'s with its usual ten redirects in the transport's place: the second
-//! peer is connected to.
+//! a name that resolves to one. *Control:* `Web::judged` judges every hop (`src/outbound/web.rs`); an attempt is one request
+//! on one connection (`src/outbound/https.rs`), and a reply is read as it is (`src/outbound/call.rs`). *Unplug:* let
+//! `AddressPolicy::judge` allow everything: hops and delegations are dialled. Connect to where a `Location` leads in
+//! `HttpsTransport::exchange`, or follow it by `Locate::elsewhere` in `FederationCall::request`: the second peer is connected to.
 
 use std::net::SocketAddr;
 

@@ -1,10 +1,10 @@
 //! A peer that always has one more byte.
 //!
 //! *Attack:* answer a byte at a time, so that no time limit between two bytes is ever reached. *Control:* one deadline over
-//! head and body: `OutboundDeadline::cut` in `HttpsTransport::send` (`src/outbound/https.rs`), `FederationCall::dial`
-//! (`src/outbound/call.rs`) and `read_bounded` (`src/outbound/body.rs`). *Unplug:* await the work without the clock in
+//! head and body: `OutboundDeadline::cut` in `HttpsTransport::send` (`src/outbound/https.rs`), `Line::dial`
+//! (`src/outbound/line.rs`) and `read_bounded` (`src/outbound/body.rs`). *Unplug:* await the work without the clock in
 //! `OutboundDeadline::cut` (`src/deadline.rs`): the thread gives up after the margin, counted as an overrun, and the
-//! slot stays held. (For the handshake the `connect_timeout` has to go as well.) The cuts lie around each other: any
+//! slot stays held. (For the handshake the cut by `connect_by` has to go as well.) The cuts lie around each other: any
 //! one of them alone can go, and the next one out ends the call.
 
 use std::time::Duration;

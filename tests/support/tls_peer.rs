@@ -233,6 +233,10 @@ async fn serve(mut tcp: TcpStream, tls: TlsAcceptor, behaviour: Behaviour, seen:
         return until_closed(&mut tcp).await;
     }
     let mut stream = tls.accept(tcp).await?;
+    // It would rather speak HTTP/2, and here it can speak HTTP/1.1 alone: nothing is said to whoever offered both.
+    if stream.get_ref().1.alpn_protocol() == Some(b"h2") {
+        return until_closed(&mut stream).await;
+    }
     let request = read_request(&mut stream).await?;
     seen.requests.lock().push(request.clone());
     match behaviour {
@@ -306,7 +310,10 @@ async fn endlessly(stream: impl AsyncRead + AsyncWrite, head: &[u8], part: &[u8]
         loop {
             writing.write_all(part).await?;
             writing.flush().await?;
-            tokio::time::sleep(pause).await;
+            // Even a pause of nothing would last until the timer's next tick.
+            if !pause.is_zero() {
+                tokio::time::sleep(pause).await;
+            }
         }
     };
     tokio::select! {

@@ -65,6 +65,26 @@ fn a_quiet_end_is_the_step_it_stands_for() {
     assert!(quiet > 1_000 && loud > 1_000, "{quiet} quiet, {loud} loud");
 }
 
+/// A hold that is over is somebody's to take note of, and an end may be the first to come by.
+#[test]
+fn an_end_is_not_quiet_while_a_slot_is_held() {
+    let mut state = State::new(GateConstants::default());
+    let [timed_out, slow] = [0, 1].map(|id| {
+        let arrived = Event::Arrived { waiter: WaiterId(id), kind: CallerKind::Background };
+        match state.step(arrived, Duration::ZERO).verdicts[..] {
+            [(_, Verdict::Granted(grant))] => grant,
+            ref other => panic!("a slot is free: {other:?}"),
+        }
+    });
+    state.step(Event::Ended { grant: timed_out, outcome: Some(Outcome::TimedOut) }, 30 * SECOND);
+    let before = state.clone();
+    assert_eq!(state.ends_quietly(slow, Some(Outcome::SlowSuccess)), None);
+    assert_eq!(state, before, "it must not have touched anything");
+    let effects = state.step(Event::Ended { grant: slow, outcome: Some(Outcome::SlowSuccess) }, 930 * SECOND);
+    let over = Dated { at: 930 * SECOND, what: Happened::HoldExpired };
+    assert_eq!((effects.happened.first(), state.slots_in_use()), (Some(&over), 0));
+}
+
 /// Two gates with the same history an hour apart are one to a search; and so is an outage however old.
 #[test]
 fn a_canonical_state_forgets_the_date() {

@@ -170,6 +170,22 @@ async fn what_is_no_file_in_the_place_of_one_holds_nobody_up_and_is_forgotten() 
     assert_eq!((store.usage().torn, store.usage().files), (4, 4));
 }
 
+/// What it leads to may be the right file now, and another at the next look.
+#[cfg(unix)]
+#[tokio::test(start_paused = true)]
+async fn a_link_in_the_place_of_a_file_is_not_followed_even_to_that_file() {
+    let (dir, store) = new_store();
+    let elsewhere = TempDir::new().unwrap();
+    let stored = store_file(&store, key(1), content(10)).await.unwrap();
+    let path = on_disk(&dir).remove(0);
+    let moved = elsewhere.path().join("moved");
+    fs::rename(&path, &moved).unwrap();
+    std::os::unix::fs::symlink(&moved, &path).unwrap();
+    assert_eq!(stored.open().await.unwrap_err().kind(), std::io::ErrorKind::InvalidData);
+    assert!(store.find(&key(1)).is_none());
+    assert!(moved.exists(), "only the link was ours to delete");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_file_cut_while_it_is_read_does_not_end_cleanly() {
     let (dir, store) = new_store();
