@@ -96,9 +96,10 @@ impl Answers {
             response = response.header(name, value);
         }
         let headers = response.headers_ref()?;
-        let kind = headers.get("content-type").and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-        let enveloped = federation && kind == "multipart/mixed; boundary=b";
-        let understood = enveloped || !(federation && kind.contains("multipart"));
+        let kind = headers.get("content-type").map(HeaderValue::as_bytes).unwrap_or_default();
+        let enveloped = federation && kind == b"multipart/mixed; boundary=b";
+        let multipart = String::from_utf8_lossy(kind).to_ascii_lowercase().contains("multipart");
+        let understood = enveloped || !(federation && multipart);
         let about = Sent { body: body.to_vec(), enveloped, whole: !breaks, understood };
         self.sent.lock().push(about);
         let broken = TransportError { phase: TransportPhase::Body, timed_out: false };
