@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
+use crate::mix::summed;
 use crate::report::{Report, mib, ms};
 use crate::rig::{Attackers, LocalLoad, Serve, Setup, Stall, ask_locally};
 
@@ -115,7 +116,7 @@ async fn cell(lookup: Lookup, mode: &str, callers: usize) -> Cell {
         during.latencies.extend([load.latencies]);
     }
     let tally = attack.tally();
-    let told = tally.statuses.iter().map(|(status, times)| format!("{status}: {times}")).collect::<Vec<_>>().join(", ");
+    let told = summed(&tally.statuses);
     Cell {
         before,
         during,

@@ -18,7 +18,7 @@ const CURVE: &str = "#b45309";
 /// Without a sample.
 pub(crate) fn plot(samples: &[Sample]) -> String {
     let seconds = samples.last().unwrap().at.as_secs_f64().max(1.0);
-    #[expect(clippy::as_conversions, clippy::cast_precision_loss, reason = "there are five")]
+    #[expect(clippy::as_conversions, clippy::cast_precision_loss, reason = "a handful")]
     let height = PANEL_HEIGHT * SERIES.len() as f64 + TOP + 20.0;
     let mut picture = Document::new()
         .set("viewBox", (0.0, 0.0, WIDTH, height))

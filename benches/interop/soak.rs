@@ -17,6 +17,9 @@ const BACK_WITHIN: Duration = Duration::from_secs(60);
 /// The stream that needs no other server, and so has no excuse.
 const LOCAL: &str = "own room list";
 const AWAY_ROOMS: usize = 120;
+/// The new files of the fast server, as large as a picture; so the store is full, and pushes old ones out, before a soak of half an
+/// hour is warm.
+const FILE_BYTES: usize = 150 * 1024;
 
 /// The peers of the load.
 struct Peers {
@@ -39,7 +42,7 @@ impl Peers {
             silent: remote("never-answer"),
             dripping: remote("body-drip"),
             huge: remote("huge-body"),
-            fast: remote("ok"),
+            fast: Stall::start("ok", away.tls(), &["--file-bytes", &FILE_BYTES.to_string()]),
             away,
             home,
             _lock: lock,
@@ -52,10 +55,10 @@ pub(crate) async fn run(length: Duration) -> bool {
     let peers = Peers::start();
     let setup = Setup::in_front_of(&peers.home);
     let serve = Serve::start(&setup.quiet().media("legacy_endpoints = true\ncache_size = \"256 MiB\""));
-    let before = serve.process().footprint().unwrap();
+    let began = Instant::now();
+    let before = sample(&peers, &serve, began).await;
     let mut mix = load(&peers, &serve);
     let mut samples = Vec::new();
-    let began = Instant::now();
     while began.elapsed() < length {
         mix.assert_runs();
         samples.push(sample(&peers, &serve, began).await);
@@ -68,31 +71,24 @@ pub(crate) async fn run(length: Duration) -> bool {
     let free = every_slot_free(&serve).await;
     // What the last clients left behind is cleaned up.
     sleep(EVERY).await;
-    let after = serve.process().footprint().unwrap();
+    let after = sample(&peers, &serve, began).await;
 
     let mut report = Report::begin("soak", &format!("Soak: {} minutes of mixed load", length.as_secs() / 60));
     report.line(
         "`serve` in front of a Synapse; remotes are another Synapse, a fast fake, and peers that are silent, drip or send 1 GiB.",
     );
-    report.heads(&["every 5 s", "first third", "last third", "most", "before", "at rest after", "verdict"]);
+    report.heads(&["every 5 s", "second quarter", "third", "last", "most", "before", "at rest after", "verdict"]);
     let mut flat = true;
     for series in &SERIES {
         let trend = series.trend(&samples);
         flat &= trend.verdict != GROWS;
-        let at = |footprint| {
-            let sample = Sample { footprint, directory: 0, media: 0, at: Duration::ZERO, behind_kib: None };
-            shown((series.of)(&sample), series.unit)
-        };
-        let slots = series.name.ends_with("slots");
-        report.row(&[
-            series.name.to_owned(),
-            shown(trend.first, series.unit),
-            shown(trend.last, series.unit),
-            shown(trend.most, series.unit),
-            if slots { "0".to_owned() } else { at(before) },
-            if slots { if free { "0".to_owned() } else { "not free".to_owned() } } else { at(after) },
-            trend.verdict.to_owned(),
-        ]);
+        let at = |sample: &Sample| shown((series.of)(sample), series.unit);
+        let quarters = trend.quarters.map(|median| shown(median, series.unit));
+        let most = shown(trend.most, series.unit);
+        let mut row = vec![series.name.to_owned()];
+        row.extend(quarters);
+        row.extend([most, at(&before), at(&after), trend.verdict.to_owned()]);
+        report.row(&row);
     }
     report.line(&format!("\n{RULE}"));
     report.heads(&["load", "was told"]);
@@ -188,6 +184,7 @@ async fn sample(peers: &Peers, serve: &Serve, began: Instant) -> Sample {
         footprint: serve.process().footprint().expect("serve runs"),
         directory: slots(&status, "directory"),
         media: slots(&status, "media"),
+        stored: status["media"]["store"]["files"].as_u64().unwrap(),
         behind_kib,
     }
 }

@@ -1,6 +1,7 @@
 //! Clients' requests for files, with a world outside that sends whatever the input says.
 
 use std::net::IpAddr;
+use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -16,12 +17,13 @@ use crate::admission::{MediaCaps, MediaLimits, MediaRoute, RemoteFetchPolicy};
 use crate::federation_worker::FederationWorker;
 use crate::homeserver::config::Config;
 use crate::homeserver::embedded::EmbeddedHomeserver;
-use crate::limits::{MEDIA_DEADLINE, WORKER_MARGIN};
+use crate::limits::{MEDIA_CACHE_TTL, MEDIA_DEADLINE, WORKER_MARGIN};
 use crate::outbound::call::FederationClient;
 use crate::outbound::signing::Ed25519Signer;
 use crate::outbound::{AddressPolicy, Discovery};
 use crate::portcullis::{Begun, MediaStoreConfig, Portcullis};
 use crate::proxy::answer::ResponseBody;
+use crate::proxy::media_store::{MediaStore, StoreBounds, StoreUsage};
 use crate::server_name::ServerName;
 
 mod envelope;
@@ -29,10 +31,22 @@ mod world;
 
 /// What takes longer to make than most inputs take to run. No call is made on the worker.
 static WORKER: OnceLock<Arc<FederationWorker>> = OnceLock::new();
+static HOMESERVER: OnceLock<EmbeddedHomeserver> = OnceLock::new();
+
+thread_local! {
+    /// One store for all inputs of a thread, emptied before each: making its 256 folders takes a hundred times as long as an
+    /// input. Removed when the thread ends.
+    static STORE: KeptStore = KeptStore::open();
+}
+
+struct KeptStore {
+    store: MediaStore,
+    folder: tempfile::TempDir,
+}
 
 const OWN_NAME: &str = "us.example";
 
-const HOMESERVER: &str = r#"
+const CONFIGURATION: &str = r#"
 server_name = "us.example"
 signing_key = "signing.key"
 [[tokens]]
@@ -62,13 +76,15 @@ pub async fn media_request(input: &[u8]) {
     let world = Answers::new(parts.get(1).copied().unwrap_or_default());
     let said = lines(parts[0]);
     let off = said[0].contains('o');
-    let folder = tempfile::tempdir().unwrap();
-    let homeserver = EmbeddedHomeserver::new(&Config::parse("", std::path::Path::new(""), HOMESERVER).unwrap());
-    let portcullis = portcullis(&world, &said[0], folder.path());
+    let homeserver =
+        HOMESERVER.get_or_init(|| EmbeddedHomeserver::new(&Config::parse("", Path::new(""), CONFIGURATION).unwrap()));
+    let (store, nowhere) = STORE.with(|kept| (kept.store.clone(), kept.folder.path().join("nowhere")));
+    store.empty();
+    let portcullis = portcullis(&world, &said[0], &store, &nowhere);
     for line in said.iter().skip(1).take(MOST_REQUESTS) {
         let Some(request) = request(line) else { continue };
         let asked = world.asked();
-        let Some((answer, took)) = answer(&portcullis, &homeserver, &world, &request).await else { continue };
+        let Some((answer, took)) = answer(&portcullis, homeserver, &world, &request).await else { continue };
         let dialled = world.asked() - asked;
         if off || forbids(&request) {
             assert_eq!(dialled, 0, "somebody was asked for {line:?}");
@@ -79,23 +95,52 @@ pub async fn media_request(input: &[u8]) {
     }
     if off {
         assert_eq!(world.asked(), 0);
-        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "something was written");
+        assert!(!nowhere.exists(), "something was written");
+    }
+    drop(portcullis);
+    store.empty();
+    // The writer of a file that is kept closes it a moment later; time stands still until it has.
+    let start = Instant::now();
+    while store.usage().pinned > 0 && start.elapsed() < WORKER_MARGIN {
+        sleep(TIMER).await;
+    }
+    let StoreUsage { files, bytes, unfinished, unfinished_bytes, pinned, pinned_bytes, .. } = store.usage();
+    let left = [files, bytes, unfinished, unfinished_bytes, pinned, pinned_bytes];
+    assert_eq!(left, [0; 6], "what an emptied store holds");
+}
+
+impl KeptStore {
+    fn open() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let bounds = StoreBounds {
+            dir: folder.path().join("store"),
+            bytes: 64 * 1024 * 1024,
+            time_to_live: MEDIA_CACHE_TTL,
+            max_file: 64 * 1024,
+        };
+        Self { store: MediaStore::open(bounds).unwrap(), folder }
     }
 }
 
-fn portcullis(world: &Arc<Answers>, letters: &str, folder: &std::path::Path) -> Portcullis {
+/// Switched off it is given a folder of its own, which is not there and must not come to be.
+fn portcullis(world: &Arc<Answers>, letters: &str, store: &MediaStore, nowhere: &Path) -> Portcullis {
     let own_name: ServerName = OWN_NAME.parse().unwrap();
     let key = format!("ed25519 a_fuzz {}", "A".repeat(43));
     let signer = Arc::new(Ed25519Signer::from_key_file(own_name.clone(), &key).unwrap());
     let worker = WORKER.get_or_init(|| Arc::new(FederationWorker::start(1).unwrap()));
     let user_agent = HeaderValue::from_static("portcullis");
     let discovery = Discovery::new(own_name, world.clone(), world.clone(), AddressPolicy::default(), user_agent);
-    let mut store = MediaStoreConfig::in_dir(folder.join("store"));
-    (store.bytes, store.max_file) = (64 * 1024 * 1024, 64 * 1024);
-    Portcullis::builder(FederationClient::new(signer, discovery).unwrap(), 4)
+    let off = letters.contains('o');
+    let builder = Portcullis::builder(FederationClient::new(signer, discovery).unwrap(), 4);
+    let builder = if off {
+        builder.media_store(MediaStoreConfig::in_dir(nowhere))
+    } else {
+        builder.open_media_store(store.clone())
+    };
+    builder
         .federation_worker(Arc::clone(worker))
         .media_tasks(Handle::current())
-        .remote_fetch(RemoteFetchPolicy { remote_fetch_enabled: !letters.contains('o') })
+        .remote_fetch(RemoteFetchPolicy { remote_fetch_enabled: !off })
         .legacy_media(!letters.contains('l'))
         .media_limits(
             MediaLimits::new(MediaCaps {
@@ -106,7 +151,6 @@ fn portcullis(world: &Arc<Answers>, letters: &str, folder: &std::path::Path) -> 
             })
             .unwrap(),
         )
-        .media_store(store)
         .build()
         .unwrap()
 }

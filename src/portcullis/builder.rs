@@ -73,12 +73,21 @@ pub struct PortcullisBuilder {
 struct MediaSettings {
     switch: RemoteFetchPolicy,
     limits: MediaLimits,
-    store: Option<MediaStoreConfig>,
+    store: Option<StoreChoice>,
     blocked: BlockedServers,
     legacy: bool,
     inline: bool,
     /// Where fetches run; `None`: on the federation worker.
     tasks: Option<Handle>,
+}
+
+/// Which store the files go to.
+enum StoreChoice {
+    /// One that is opened when everything is built.
+    ToOpen(MediaStoreConfig),
+    /// One that is open, with nothing of earlier users in it.
+    #[cfg(feature = "server")]
+    Open(MediaStore),
 }
 
 /// Where files of other servers are stored, how many, and for how long.
@@ -228,7 +237,14 @@ impl PortcullisBuilder {
 
     /// Where files of other servers are stored. Nothing is touched there while the switch is off.
     pub fn media_store(mut self, store: MediaStoreConfig) -> Self {
-        self.media.store = Some(store);
+        self.media.store = Some(StoreChoice::ToOpen(store));
+        self
+    }
+
+    /// The same, open already: opening one takes longer than most inputs of a fuzzer.
+    #[cfg(feature = "server")]
+    pub(crate) fn open_media_store(mut self, store: MediaStore) -> Self {
+        self.media.store = Some(StoreChoice::Open(store));
         self
     }
 
@@ -317,11 +333,16 @@ impl MediaSettings {
         tasks: Handle,
         cut_short: &watch::Sender<bool>,
     ) -> Result<RemoteFiles, BuildError> {
-        let MediaStoreConfig { dir, bytes, time_to_live, max_file } =
-            self.store.clone().ok_or(BuildError::NoMediaStore)?;
-        let store = MediaStore::open(StoreBounds { dir, bytes, time_to_live, max_file })?;
-        let (limits, cut_short) = (self.limits, cut_short.subscribe());
-        Ok(RemoteFiles::new(RemoteFilesParts { source, store, max_file_bytes: max_file, limits, tasks, cut_short }))
+        let store = match self.store.as_ref().ok_or(BuildError::NoMediaStore)? {
+            StoreChoice::ToOpen(MediaStoreConfig { dir, bytes, time_to_live, max_file }) => {
+                let (dir, bytes, time_to_live, max_file) = (dir.clone(), *bytes, *time_to_live, *max_file);
+                MediaStore::open(StoreBounds { dir, bytes, time_to_live, max_file })?
+            }
+            #[cfg(feature = "server")]
+            StoreChoice::Open(store) => store.clone(),
+        };
+        let (limits, cut_short, max_file_bytes) = (self.limits, cut_short.subscribe(), store.max_file_bytes());
+        Ok(RemoteFiles::new(RemoteFilesParts { source, store, max_file_bytes, limits, tasks, cut_short }))
     }
 
     fn desk(self, admission: &Admission, files: Option<Arc<RemoteFiles>>, stopping: &Arc<AtomicBool>) -> MediaDesk {

@@ -74,7 +74,9 @@ impl Answers {
         assert!(sent.iter().any(is_it), "nobody sent this file: {:?}", String::from_utf8_lossy(file));
     }
 
-    fn next(&self, text: &[u8], deadline: OutboundDeadline) -> Option<Response<RemoteBody>> {
+    /// The answer in `text`. Where a `Location` leads, a body is the file whatever its type says: only what is asked by the
+    /// federation API comes in an envelope.
+    fn next(&self, text: &[u8], federation: bool, deadline: OutboundDeadline) -> Option<Response<RemoteBody>> {
         let (head, body) = match text.windows(2).position(|window| window == b"\n\n") {
             Some(at) => (&text[..at], &text[at + 2..]),
             None => (text, [].as_slice()),
@@ -94,9 +96,11 @@ impl Answers {
             response = response.header(name, value);
         }
         let headers = response.headers_ref()?;
-        let kind = headers.get("content-type").and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-        let (enveloped, multipart) = (kind == "multipart/mixed; boundary=b", kind.contains("multipart"));
-        let about = Sent { body: body.to_vec(), enveloped, whole: !breaks, understood: enveloped || !multipart };
+        let kind = headers.get("content-type").map(HeaderValue::as_bytes).unwrap_or_default();
+        let enveloped = federation && kind == b"multipart/mixed; boundary=b";
+        let multipart = String::from_utf8_lossy(kind).to_ascii_lowercase().contains("multipart");
+        let understood = enveloped || !(federation && multipart);
+        let about = Sent { body: body.to_vec(), enveloped, whole: !breaks, understood };
         self.sent.lock().push(about);
         let broken = TransportError { phase: TransportPhase::Body, timed_out: false };
         let mut pieces: Vec<_> =
@@ -141,6 +145,9 @@ impl Transport for Answers {
         *self.asked.lock() += 1;
         assert!(attempt.address.socket_addr().ip() != IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)), "the inside is dialled");
         let failed = |phase, timed_out| TransportError { phase, timed_out };
+        // A `Location` may name any path, and is asked without a signature.
+        let federation = attempt.request.headers().contains_key(http::header::AUTHORIZATION)
+            && attempt.request.uri().path().starts_with("/_matrix/federation/");
         // The well-known file of a name without a port is not what is tried here.
         let text = match attempt.request.uri().path() {
             "/.well-known/matrix/server" => None,
@@ -153,7 +160,7 @@ impl Transport for Answers {
                     sleep_until(deadline.expires_at()).await;
                     Err(failed(TransportPhase::Send, true))
                 }
-                Some(text) => self.next(text, deadline).ok_or_else(|| failed(TransportPhase::Send, false)),
+                Some(text) => self.next(text, federation, deadline).ok_or_else(|| failed(TransportPhase::Send, false)),
             }
         })
     }

@@ -121,6 +121,20 @@ impl MediaStore {
         let _ = off_thread(move || shared.sweep(now)).await;
     }
 
+    /// Deletes every file, however fresh, as if the store were new. *Blocking:* yes.
+    #[cfg(feature = "server")]
+    pub(crate) fn empty(&self) {
+        let now = Instant::now();
+        // A clock that was paused may have run far ahead.
+        self.shared.sweep(now + LONGEST + LONGEST);
+        *self.shared.swept_at.lock() = now;
+    }
+
+    /// Largest file it takes, in bytes.
+    pub(crate) fn max_file_bytes(&self) -> u64 {
+        self.shared.bounds.max_file
+    }
+
     /// What the store holds. *Blocking:* no.
     pub(crate) fn usage(&self) -> StoreUsage {
         self.shared.index.usage()

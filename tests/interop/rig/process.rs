@@ -11,6 +11,8 @@ pub(crate) struct Process(PathBuf);
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Footprint {
     pub(crate) resident_kib: u64,
+    /// Of those, what no file is behind: the heap and the stacks.
+    pub(crate) anonymous_kib: u64,
     pub(crate) descriptors: usize,
     pub(crate) threads: u64,
 }
@@ -23,7 +25,12 @@ impl Process {
     /// `None`: it has ended.
     pub(crate) fn footprint(&self) -> Option<Footprint> {
         let descriptors = fs::read_dir(self.0.join("fd")).ok()?.count();
-        Some(Footprint { resident_kib: self.status("VmRSS:")?, descriptors, threads: self.status("Threads:")? })
+        Some(Footprint {
+            resident_kib: self.status("VmRSS:")?,
+            anonymous_kib: self.status("RssAnon:")?,
+            descriptors,
+            threads: self.status("Threads:")?,
+        })
     }
 
     /// The peak of resident memory since the start, or since [`Self::forget_peak`].

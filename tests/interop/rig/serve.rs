@@ -14,6 +14,9 @@ use serde_json::Value;
 use super::client::PROXY;
 use super::{Client, Process, Synapse};
 
+/// What the unit and the image in `contrib/` say to glibc, unless the environment says otherwise.
+const THRESHOLD: (&str, &str) = ("MALLOC_MMAP_THRESHOLD_", "131072");
+
 /// The token that an embedded homeserver knows.
 pub(crate) const OWN_TOKEN: &str = "interop-token";
 
@@ -150,6 +153,7 @@ impl Serve {
         let mut process = Command::new(env!("CARGO_BIN_EXE_portcullis"))
             .args(["serve", "--config"])
             .arg(&config)
+            .env(THRESHOLD.0, std::env::var_os(THRESHOLD.0).unwrap_or_else(|| THRESHOLD.1.into()))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(File::create(&log).unwrap())

@@ -6,6 +6,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::*;
+use crate::limits::{MAX_CONTENT_DISPOSITION_BYTES, MAX_CONTENT_TYPE_BYTES};
 use crate::proxy::media_store::disk::to_u64;
 use crate::proxy::media_store::format::Head;
 use crate::proxy::media_store::meta::FileMeta;
@@ -333,4 +334,29 @@ fn the_bound_holds_whatever_threads_do_at_once() {
     assert_eq!(usage.files, to_u64(held.len()));
     assert_eq!(usage.bytes, held.iter().map(|entry| entry.file_bytes()).sum::<u64>());
     assert!(usage.bytes <= usage.max_bytes);
+}
+
+/// The worst case that [`MEDIA_STORED_FILES`] gives, by the file: one with the longest texts, and one with next to none.
+#[test]
+fn what_a_stored_file_takes_of_memory() {
+    let files = 4096;
+    for (content_type, disposition, most) in
+        [(MAX_CONTENT_TYPE_BYTES, MAX_CONTENT_DISPOSITION_BYTES, 3000), (0, 0, 700)]
+    {
+        let (content_type, disposition) = ("t".repeat(content_type), "d".repeat(disposition));
+        let index = Index::new(files * MEDIA_BLOCK_BYTES * 2);
+        let spent = allocation_counter::measure(|| {
+            for number in 0..files {
+                let key = FileKey::from_name(&format!("{number:064x}")).unwrap();
+                let meta = FileMeta::new(Some(content_type.clone()), Some(disposition.clone()));
+                let (_, extent) = Head::new(&key, &meta).unwrap().end(0, 0);
+                let name = FileName::fresh(&key);
+                index.admit_found(Arc::new(Entry { key, name, meta, extent, expires_at: Instant::now() }));
+            }
+        });
+        assert_eq!(index.usage().files, files);
+        // It may be less: what moka gives back late in other tests may be given back on this thread.
+        let bytes = u64::try_from(spent.bytes_current).unwrap_or_default();
+        assert!(bytes < files * most, "{} bytes a file", bytes / files);
+    }
 }
