@@ -44,9 +44,9 @@
 //!
 //! # Files of other servers
 //!
-//! Downloads and thumbnails are off until `PortcullisBuilder::remote_fetch` is given a [`RemoteFetchPolicy`] that is on, and
+//! Downloads and thumbnails are off until `PortcullisBuilder::remote_fetch` is given a [`RemoteFetchPolicy`](media::RemoteFetchPolicy) that is on, and
 //! `PortcullisBuilder::media_store` a folder. A page of a chat room loads dozens of images at once, so they have caps of their
-//! own ([`MediaLimits`]) and hold no thread of the pool while they wait and are fetched: `Portcullis::begin` hands out
+//! own ([`MediaLimits`](media::MediaLimits)) and hold no thread of the pool while they wait and are fetched: `Portcullis::begin` hands out
 //! `Begun::Media`, which `Portcullis::spawn_media` finishes for a synchronous server and `Portcullis::finish_media` for an
 //! asynchronous one; `Portcullis::handle` does both halves. A server that has to answer on the thread it was asked on takes
 //! `PortcullisBuilder::inline_media` or `Portcullis::handle_blocking`: then a file counts as a lookup does, one for each client.
@@ -61,7 +61,7 @@
 //! half the pool may be out, one call per client, ten seconds each (thirty for a file). A server without a pool passes twice the number of
 //! calls it wants in flight. [`limits`] holds every other number, with its reason; those that bound threads come from the
 //! in-flight budget decision record this crate implements. Deadlines can be shortened ([`RemoteTimeout`]); of what bounds
-//! threads nothing can be raised. [`MediaLimits`] can: files off the pool take no threads.
+//! threads nothing can be raised. [`MediaLimits`](media::MediaLimits) can: files off the pool take no threads.
 //!
 //! # Threads
 //!
@@ -130,34 +130,49 @@ mod server_name;
 #[doc(hidden)]
 pub mod simulation;
 #[cfg(feature = "outbound")]
-mod status;
+pub mod status;
 mod sync;
 
 pub use admission::{
-    Admission, Admitted, AllowRemote, ClientKey, ClientOutboundProxyPolicy, DestinationRules, DestinationVerdict, Full,
-    InFlightBudget, InvalidMediaId, InvalidMediaLimits, InvalidRoomAlias, InvalidRoute, Ipv6ClientPrefix, MediaCaps,
-    MediaGeneration, MediaId, MediaLimits, MediaPass, MediaRoute, MediaVariant, OutboundRoute, RateLimit, Refusal,
-    RefusedCounts, RemoteFetchAllowed, RemoteFetchPolicy, RemoteFile, RemoteTimeout, RoomAlias, RouteClass, Slot,
-    Thumbnail, ThumbnailMethod, ThumbnailSize, TrustedProxies,
+    Admission, Admitted, ClientKey, ClientOutboundProxyPolicy, DestinationRules, DestinationVerdict, Full,
+    InFlightBudget, InvalidRoomAlias, InvalidRoute, Ipv6ClientPrefix, OutboundRoute, RateLimit, Refusal, RefusedCounts,
+    RemoteTimeout, RoomAlias, RouteClass, Slot, TrustedProxies,
 };
 pub use deadline::{Expired, OutboundDeadline};
 pub use outcome::{Outcome, Overload, TransportKind};
 #[cfg(feature = "outbound")]
-pub use portcullis::{Begun, BuildError, MediaLookup, MediaStoreConfig, Portcullis, PortcullisBuilder, RemoteLookup};
+pub use portcullis::{Begun, BuildError, MediaLookup, Portcullis, PortcullisBuilder, RemoteLookup};
 #[cfg(feature = "outbound")]
-pub use proxy::local_view::{
-    AliasAnswer, InvalidPageToken, ListedRoom, LocalMedia, LocalView, RoomListPage, RoomListQuery,
-};
-#[cfg(feature = "outbound")]
-pub use proxy::media_store::{StoreOpenError, StoreUsage};
+pub use proxy::local_view::RoomListQuery;
 #[cfg(feature = "outbound")]
 pub use proxy::public_rooms::InvalidListRequest;
 pub use proxy::response_body::{BodyCut, ResponseBody};
-#[cfg(feature = "outbound")]
-pub use proxy::watch::{CallCounts, CallTimeStep, CallTimes, DestinationStatus, Ended, LastCall};
 pub use server_name::{DnsName, Host, InvalidServerName, ServerName};
+
+/// Files of other servers: which request asks for one, whether it may be fetched, how many at once, and where they are kept.
+///
+/// The way is [`MediaRoute::classify`](media::MediaRoute::classify), [`RemoteFetchPolicy::check`](media::RemoteFetchPolicy::check),
+/// [`Admission::admit_media`], [`MediaPass::run`](media::MediaPass::run); `Portcullis` goes it by itself.
+pub mod media {
+    pub use crate::admission::{
+        AllowRemote, InvalidMediaId, InvalidMediaLimits, MediaCaps, MediaGeneration, MediaId, MediaLimits, MediaPass,
+        MediaRoute, MediaVariant, RemoteFetchAllowed, RemoteFetchPolicy, RemoteFile, Thumbnail, ThumbnailMethod,
+        ThumbnailSize,
+    };
+    #[cfg(feature = "outbound")]
+    pub use crate::portcullis::MediaStoreConfig;
+    #[cfg(feature = "outbound")]
+    pub use crate::proxy::media_store::StoreOpenError;
+}
+
+/// What `Portcullis` asks the homeserver it is linked into: the four questions of [`LocalView`](local_view::LocalView), and
+/// what they are answered with.
 #[cfg(feature = "outbound")]
-pub use status::{BudgetStatus, Budgets, CallTimesByClass, Calls, Destinations, MediaStatus, Status, WorkerStatus};
+pub mod local_view {
+    pub use crate::proxy::local_view::{
+        AliasAnswer, InvalidPageToken, ListedRoom, LocalMedia, LocalView, RoomListPage,
+    };
+}
 
 /// The README's examples, compiled and run with the doc tests.
 #[cfg(all(doctest, feature = "outbound", feature = "gate", feature = "tower"))]

@@ -73,12 +73,11 @@ use crate::server_name::ServerName;
 /// use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
 /// use http::{HeaderValue, Method, Request, StatusCode};
 /// use http_body::Body as _;
+/// use portcullis::local_view::{AliasAnswer, InvalidPageToken, LocalView, RoomListPage};
 /// use portcullis::outbound::{
 ///     AddressPolicy, Discovery, Ed25519Signer, FederationClient, HickoryResolver, HttpsTransport, TlsRoots,
 /// };
-/// use portcullis::{
-///     AliasAnswer, InvalidPageToken, LocalView, Portcullis, RoomAlias, RoomListPage, RoomListQuery, ServerName,
-/// };
+/// use portcullis::{Portcullis, RoomAlias, RoomListQuery, ServerName};
 ///
 /// const POOL_THREADS: usize = 16; // half of them may be out on lookups
 ///
@@ -198,7 +197,8 @@ impl Portcullis {
     ///
     /// use bytes::Bytes;
     /// use http::{Request, Response};
-    /// use portcullis::{Begun, LocalView, Portcullis, ResponseBody};
+    /// use portcullis::local_view::LocalView;
+    /// use portcullis::{Begun, Portcullis, ResponseBody};
     ///
     /// /// On a thread of the pool; `send` answers the client, from whichever thread. `false`: it is for another route.
     /// fn answer<D: LocalView>(
@@ -376,7 +376,8 @@ impl Portcullis {
     ///
     /// use bytes::Bytes;
     /// use http::{Request, Response};
-    /// use portcullis::{LocalView, Portcullis, ResponseBody};
+    /// use portcullis::local_view::LocalView;
+    /// use portcullis::{Portcullis, ResponseBody};
     /// use tokio::task::JoinError;
     ///
     /// /// `Ok(None)`: for your other routes.

@@ -5,8 +5,8 @@ use serde::Serialize;
 use crate::admission::{Admission, MediaAdmission, RefusedCounts};
 #[cfg(feature = "gate")]
 use crate::gate::{GateCounts, GateStatus};
-use crate::proxy::media_store::StoreUsage;
-use crate::proxy::watch::{CallCounts, CallTimes, DestinationStatus};
+pub use crate::proxy::media_store::StoreUsage;
+pub use crate::proxy::watch::{CallCounts, CallTimeStep, CallTimes, DestinationStatus, Ended, LastCall};
 
 /// A snapshot, to be shown as JSON.
 ///

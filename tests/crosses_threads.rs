@@ -1,8 +1,9 @@
 //! What may be kept in a server's state, handed to another thread, or held by a task. The gate's own are in `tests/gate/types.rs`.
 
+use portcullis::media::{MediaPass, RemoteFetchAllowed};
 use portcullis::{
-    Admission, Admitted, ClientKey, InFlightBudget, MediaPass, OutboundDeadline, Refusal, RemoteFetchAllowed,
-    ResponseBody, ServerName, Slot, TrustedProxies,
+    Admission, Admitted, ClientKey, InFlightBudget, OutboundDeadline, Refusal, ResponseBody, ServerName, Slot,
+    TrustedProxies,
 };
 
 fn is_shared<T: Send + Sync + 'static>() {}
@@ -35,7 +36,8 @@ fn an_admitted_call_may_be_spawned() {
 #[test]
 fn the_way_out_and_the_facade_are_shared() {
     use portcullis::outbound::{Discovery, Ed25519Signer, FederationCall, FederationClient, HttpsTransport, TlsRoots};
-    use portcullis::{MediaLookup, Portcullis, PortcullisBuilder, RemoteLookup, Status};
+    use portcullis::status::Status;
+    use portcullis::{MediaLookup, Portcullis, PortcullisBuilder, RemoteLookup};
 
     fn is_sent<T: Send + 'static>() {}
 

@@ -8,10 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode};
 use parking_lot::{Mutex, MutexGuard};
-use portcullis::{
-    AliasAnswer, Begun, InvalidPageToken, ListedRoom, LocalView, Portcullis, ResponseBody, RoomAlias, RoomListPage,
-    RoomListQuery,
-};
+use portcullis::local_view::{AliasAnswer, InvalidPageToken, ListedRoom, LocalView, RoomListPage};
+use portcullis::{Begun, Portcullis, ResponseBody, RoomAlias, RoomListQuery};
 
 use super::http1::{read_request, write_answer};
 use super::pool::Pool;

@@ -9,10 +9,12 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use http::HeaderValue;
+use portcullis::local_view::ListedRoom;
+use portcullis::media::{MediaStoreConfig, RemoteFetchPolicy};
 use portcullis::outbound::{
     AddressPolicy, Discovery, Ed25519Signer, FederationClient, HickoryResolver, HttpsTransport, TlsRoots,
 };
-use portcullis::{ListedRoom, MediaStoreConfig, Portcullis, RemoteFetchPolicy, ServerName, TrustedProxies};
+use portcullis::{Portcullis, ServerName, TrustedProxies};
 
 use super::homeserver::{Homeserver, Rooms, Way, listen};
 use super::loopback::{Authority, Manners, OtherServer};

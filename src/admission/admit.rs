@@ -177,7 +177,8 @@ impl Admission {
     /// *Errors:* [`Refusal`]; nothing is held then. *Panics:* never. *Blocking:* no I/O, no waiting.
     ///
     /// ```
-    /// use portcullis::{Admission, AllowRemote, ClientKey, ClientOutboundProxyPolicy, RemoteFetchPolicy, RemoteFile};
+    /// use portcullis::media::{AllowRemote, RemoteFetchPolicy, RemoteFile};
+    /// use portcullis::{Admission, ClientKey, ClientOutboundProxyPolicy};
     ///
     /// let admission = Admission::new("us.example".parse().unwrap(), ClientOutboundProxyPolicy::for_pool(8));
     /// let file = RemoteFile { server: "them.example".parse().unwrap(), media_id: "abc".parse().unwrap() };

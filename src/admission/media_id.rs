@@ -9,7 +9,7 @@ use crate::server_name::ServerName;
 /// A media id: ASCII letters, digits, `_` and `-`, and nothing a path could be made of.
 ///
 /// ```
-/// use portcullis::MediaId;
+/// use portcullis::media::MediaId;
 ///
 /// assert!("aZ09_-".parse::<MediaId>().is_ok());
 /// assert!("../secret".parse::<MediaId>().is_err());

@@ -14,7 +14,7 @@ use crate::limits::{
 /// Always: made of [`MediaCaps`] that fit together (`caps_that_contradict_each_other_are_refused`).
 ///
 /// ```
-/// use portcullis::{InvalidMediaLimits, MediaCaps, MediaLimits};
+/// use portcullis::media::{InvalidMediaLimits, MediaCaps, MediaLimits};
 ///
 /// let limits = MediaLimits::new(MediaCaps { max_in_flight: 64, max_per_client: 16, ..MediaCaps::default() }).unwrap();
 /// assert_eq!((limits.max_in_flight(), limits.max_running()), (64, 64));

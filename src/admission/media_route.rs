@@ -70,7 +70,7 @@ impl MediaRoute {
     ///
     /// ```
     /// use http::{Method, Uri};
-    /// use portcullis::{MediaRoute, MediaVariant};
+    /// use portcullis::media::{MediaRoute, MediaVariant};
     ///
     /// let uri = Uri::from_static("/_matrix/client/v1/media/download/them.example/abc");
     /// let route = MediaRoute::classify(&Method::GET, &uri).unwrap().unwrap();

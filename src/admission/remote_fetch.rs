@@ -9,7 +9,8 @@ use crate::server_name::ServerName;
 /// Whether files of other servers are fetched at all. Off unless the operator says otherwise.
 ///
 /// ```
-/// use portcullis::{AllowRemote, Refusal, RemoteFetchPolicy, RemoteFile};
+/// use portcullis::Refusal;
+/// use portcullis::media::{AllowRemote, RemoteFetchPolicy, RemoteFile};
 ///
 /// let file = RemoteFile { server: "them.example".parse().unwrap(), media_id: "abc".parse().unwrap() };
 /// let off = RemoteFetchPolicy::default();
@@ -39,7 +40,7 @@ pub enum AllowRemote {
 /// call is opened without it.
 ///
 /// ```compile_fail,E0451
-/// use portcullis::{RemoteFetchAllowed, RemoteFile};
+/// use portcullis::media::{RemoteFetchAllowed, RemoteFile};
 ///
 /// fn forge(file: RemoteFile) -> RemoteFetchAllowed {
 ///     RemoteFetchAllowed { file } // there is no other way to make one: its field is private

@@ -47,7 +47,7 @@ impl Thumbnail {
     /// The smallest of the six that is no smaller than asked, one of the asked method before others; the largest if none is.
     ///
     /// ```
-    /// use portcullis::{Thumbnail, ThumbnailMethod};
+    /// use portcullis::media::{Thumbnail, ThumbnailMethod};
     ///
     /// let thumbnail = Thumbnail::no_smaller_than(64, 64, ThumbnailMethod::Crop, false);
     /// assert_eq!((thumbnail.size().width, thumbnail.size().height), (96, 96));

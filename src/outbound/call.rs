@@ -207,8 +207,8 @@ impl FederationClient {
     /// A route that forgets the budget has nothing to open a call with:
     ///
     /// ```compile_fail,E0061
-    /// # use portcullis::outbound::{CallError, Endpoint, FederationClient, RemoteReply};
     /// # use portcullis::RoomAlias;
+    /// # use portcullis::outbound::{CallError, Endpoint, FederationClient, RemoteReply};
     /// async fn ask(client: &FederationClient, alias: &RoomAlias) -> Result<RemoteReply, CallError> {
     ///     client.open().request(&Endpoint::query_directory(alias)).await
     /// }
@@ -217,8 +217,8 @@ impl FederationClient {
     /// And a pass that was used is gone:
     ///
     /// ```compile_fail,E0382
-    /// # use portcullis::outbound::{FederationCall, FederationClient};
     /// # use portcullis::Admitted;
+    /// # use portcullis::outbound::{FederationCall, FederationClient};
     /// fn twice(client: &FederationClient, pass: Admitted) -> (FederationCall, FederationCall) {
     ///     (client.open(pass), client.open(pass))
     /// }

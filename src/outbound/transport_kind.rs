@@ -14,8 +14,8 @@ use crate::outcome::TransportKind;
 /// *Panics:* never. *Blocking:* no.
 ///
 /// ```
-/// use portcullis::{Outcome, TransportKind};
 /// use portcullis::outbound::transport_kind;
+/// use portcullis::{Outcome, TransportKind};
 ///
 /// let other = std::io::Error::other("not an error of the HTTP client");
 /// assert_eq!(transport_kind(&other), None);

@@ -34,8 +34,9 @@ use crate::server_name::ServerName;
 /// use std::{error::Error, sync::Arc, time::Duration};
 ///
 /// use http::HeaderValue;
+/// use portcullis::media::{MediaStoreConfig, RemoteFetchPolicy};
 /// use portcullis::outbound::{Ed25519Signer, FederationClient};
-/// use portcullis::{Ipv6ClientPrefix, MediaStoreConfig, Portcullis, RemoteFetchPolicy, TrustedProxies};
+/// use portcullis::{Ipv6ClientPrefix, Portcullis, TrustedProxies};
 ///
 /// const POOL_THREADS: usize = 16; // 8 lookups in flight
 ///

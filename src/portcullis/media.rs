@@ -187,7 +187,8 @@ impl Portcullis {
     ///
     /// use bytes::Bytes;
     /// use http::{Request, Response};
-    /// use portcullis::{Begun, LocalView, Portcullis, ResponseBody};
+    /// use portcullis::local_view::LocalView;
+    /// use portcullis::{Begun, Portcullis, ResponseBody};
     ///
     /// /// On a thread of the pool; `send` writes an answer to the client, from wherever it is called.
     /// fn answer<D: LocalView>(

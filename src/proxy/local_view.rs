@@ -11,7 +11,8 @@ use crate::proxy::response_body::ResponseBody;
 /// request.
 ///
 /// ```
-/// use portcullis::{AliasAnswer, InvalidPageToken, ListedRoom, LocalView, RoomAlias, RoomListPage, RoomListQuery};
+/// use portcullis::local_view::{AliasAnswer, InvalidPageToken, ListedRoom, LocalView, RoomListPage};
+/// use portcullis::{RoomAlias, RoomListQuery};
 ///
 /// /// A homeserver with one room and one user.
 /// struct OneRoom;

@@ -13,7 +13,8 @@ use portcullis::gate::{BreakerState, HomeserverGate, Permit};
 use portcullis::homeserver::admin::Admin;
 use portcullis::homeserver::listener::{Handler, Listener, ListenerLimits};
 use portcullis::outbound::BoxFuture;
-use portcullis::{Admitted, ClientKey, Ipv6ClientPrefix, OutboundRoute, Outcome, Overload, ResponseBody, Status};
+use portcullis::status::Status;
+use portcullis::{Admitted, ClientKey, Ipv6ClientPrefix, OutboundRoute, Outcome, Overload, ResponseBody};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 

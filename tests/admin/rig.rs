@@ -4,12 +4,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use portcullis::Status;
 use portcullis::gate::{GateConstants, GateKey, GateRegistry, HomeserverGate};
 use portcullis::homeserver::admin::{Admin, RequestPoolStatus};
 use portcullis::homeserver::listener::{Listener, ListenerLimits};
 use portcullis::homeserver::upstream::{UpstreamState, UpstreamStatus};
 use portcullis::limits::{COOLDOWN, GATES};
+use portcullis::status::Status;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;

@@ -4,9 +4,10 @@ use std::fs;
 use std::process::Command;
 use std::time::Duration;
 
+use portcullis::ClientOutboundProxyPolicy;
 use portcullis::homeserver::descriptors::{Descriptors, OutboundNeeds};
 use portcullis::homeserver::listener::ListenerLimits;
-use portcullis::{ClientOutboundProxyPolicy, MediaLimits};
+use portcullis::media::MediaLimits;
 
 use super::contrib;
 use super::program::is_there;

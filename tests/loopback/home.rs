@@ -7,10 +7,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{HeaderMap, Request, Response};
 use http_body_util::BodyExt as _;
-use portcullis::{
-    AliasAnswer, InvalidPageToken, ListedRoom, LocalView, Portcullis, ResponseBody, RoomAlias, RoomListPage,
-    RoomListQuery,
-};
+use portcullis::local_view::{AliasAnswer, InvalidPageToken, ListedRoom, LocalView, RoomListPage};
+use portcullis::{Portcullis, ResponseBody, RoomAlias, RoomListQuery};
 use serde_json::Value;
 use tokio::time::Instant;
 

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use portcullis::{MediaCaps, MediaLimits};
+use portcullis::media::{MediaCaps, MediaLimits};
 use tokio::task::JoinSet;
 
 use crate::loopback::media::{ask, download};

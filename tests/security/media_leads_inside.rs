@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::Request;
-use portcullis::{MediaStoreConfig, RemoteFetchPolicy};
+use portcullis::media::{MediaStoreConfig, RemoteFetchPolicy};
 
 use crate::loopback::media::{MediaHome, download};
 use crate::loopback::{World, client};

@@ -11,7 +11,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use http::Request;
-use portcullis::{Begun, DestinationRules, DestinationVerdict, MediaCaps, MediaLimits, RemoteFetchPolicy, ServerName};
+use portcullis::media::{MediaCaps, MediaLimits, RemoteFetchPolicy};
+use portcullis::{Begun, DestinationRules, DestinationVerdict, ServerName};
 
 use crate::loopback::media::{MediaHome, download};
 use crate::loopback::{World, client};
@@ -109,19 +110,19 @@ async fn the_rules_come_before_the_store_before_the_slot_before_the_first_questi
 /// A homeserver that knows the token which requests for files carry.
 pub(crate) struct TheirTokens;
 
-impl portcullis::LocalView for TheirTokens {
+impl portcullis::local_view::LocalView for TheirTokens {
     fn user_of_token(&self, token: &str) -> Option<String> {
         (token == "good").then(|| "@user:hs.self.example".to_owned())
     }
 
-    fn room_alias(&self, _: &portcullis::RoomAlias) -> Option<portcullis::AliasAnswer> {
+    fn room_alias(&self, _: &portcullis::RoomAlias) -> Option<portcullis::local_view::AliasAnswer> {
         None
     }
 
     fn public_rooms(
         &self,
         _: &portcullis::RoomListQuery,
-    ) -> Result<portcullis::RoomListPage, portcullis::InvalidPageToken> {
-        Ok(portcullis::RoomListPage::default())
+    ) -> Result<portcullis::local_view::RoomListPage, portcullis::local_view::InvalidPageToken> {
+        Ok(portcullis::local_view::RoomListPage::default())
     }
 }

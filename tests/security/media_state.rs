@@ -12,8 +12,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::{BodyExt as _, Full};
+use portcullis::media::{MediaStoreConfig, RemoteFetchPolicy};
 use portcullis::outbound::{Attempt, BoxFuture, RemoteBody, Transport, TransportError, TransportPhase};
-use portcullis::{MediaStoreConfig, OutboundDeadline, Portcullis, RemoteFetchPolicy};
+use portcullis::{OutboundDeadline, Portcullis};
 
 use super::bounded_memory::{assert_grown_by_at_most, resident_bytes};
 use crate::loopback::client;

@@ -13,7 +13,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use portcullis::{BuildError, MediaStoreConfig, RemoteFetchPolicy};
+use portcullis::BuildError;
+use portcullis::media::{MediaStoreConfig, RemoteFetchPolicy};
 use tokio::task::JoinSet;
 
 use crate::loopback::media::{MediaHome, ask, download, thumbnail};

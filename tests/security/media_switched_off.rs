@@ -7,7 +7,7 @@
 //! (`src/admission/media_route.rs`). *Unplug:* look at `files.known` before the switch: a copy is handed out. Read any value
 //! of `allow_remote` but `false` as leave: the spellings are fetched.
 
-use portcullis::RemoteFetchPolicy;
+use portcullis::media::RemoteFetchPolicy;
 
 use crate::loopback::{World, client, media::MediaHome};
 use crate::rig::media::{below, let_go, routes, with};

@@ -23,14 +23,12 @@ use portcullis::homeserver::pooled::PooledHomeserver;
 use portcullis::homeserver::request_pool::RequestPool;
 use portcullis::homeserver::router::Router;
 use portcullis::homeserver::runtime::HomeserverRuntime;
+use portcullis::local_view::{AliasAnswer, InvalidPageToken, LocalView, RoomListPage};
 use portcullis::outbound::{
     AddressPolicy, Attempt, BoxFuture, Discovery, DnsError, Ed25519Signer, FederationClient, HttpsTransport,
     RemoteBody, Resolve, SrvRecord, SrvService, TlsRoots, Transport, TransportError, TransportPhase,
 };
-use portcullis::{
-    AliasAnswer, DnsName, InvalidPageToken, LocalView, OutboundDeadline, Portcullis, PortcullisBuilder, ResponseBody,
-    RoomAlias, RoomListPage, RoomListQuery,
-};
+use portcullis::{DnsName, OutboundDeadline, Portcullis, PortcullisBuilder, ResponseBody, RoomAlias, RoomListQuery};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::Semaphore;

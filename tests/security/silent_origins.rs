@@ -10,7 +10,8 @@
 use std::net::{IpAddr, Ipv6Addr};
 use std::time::Duration;
 
-use portcullis::{Begun, MediaCaps, MediaLimits, MediaLookup};
+use portcullis::media::{MediaCaps, MediaLimits};
+use portcullis::{Begun, MediaLookup};
 use tokio::task::JoinSet;
 
 use super::media_order::TheirTokens;

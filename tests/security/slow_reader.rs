@@ -7,8 +7,8 @@
 
 use std::time::Duration;
 
-use portcullis::ListedRoom;
 use portcullis::homeserver::listener::ListenerLimits;
+use portcullis::local_view::ListedRoom;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 

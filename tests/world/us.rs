@@ -7,13 +7,14 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Request};
 use http_body_util::BodyExt as _;
+use portcullis::local_view::{AliasAnswer, InvalidPageToken, LocalView, RoomListPage};
+use portcullis::media::{MediaStoreConfig, RemoteFetchPolicy};
 use portcullis::outbound::{
     AddressPolicy, CallError, Destination, Discovery, DiscoveryError, Ed25519Signer, Endpoint, FederationClient,
     HickoryResolver, HttpsTransport, RemoteReply, RoomListParameters, TlsRoots,
 };
 use portcullis::{
-    AliasAnswer, ClientKey, InvalidPageToken, LocalView, MediaStoreConfig, OutboundDeadline, OutboundRoute, Portcullis,
-    RemoteFetchPolicy, RoomAlias, RoomListPage, RoomListQuery, ServerName, limits,
+    ClientKey, OutboundDeadline, OutboundRoute, Portcullis, RoomAlias, RoomListQuery, ServerName, limits,
 };
 use serde_json::Value;
 use tempfile::TempDir;
