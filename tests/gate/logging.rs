@@ -89,12 +89,12 @@ async fn one_outage_is_one_warning_and_one_line_at_its_end_however_many_probes_f
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_report_that_no_gate_hears_is_a_line_at_debug() {
+async fn a_report_that_no_gate_hears_is_a_line_at_trace() {
     let (lines, _logging) = Lines::of_this_thread();
     let registry = GateRegistry::new(1);
     registry.interactive(&key()).report(FAILED);
-    assert_eq!(lines.at(Level::DEBUG).len(), 1);
-    assert!(lines.at(Level::DEBUG)[0].contains("outcome=server-error "));
+    assert_eq!(lines.at(Level::TRACE).len(), 1);
+    assert!(lines.at(Level::TRACE)[0].contains("outcome=server-error "));
     registry.gate(&key()).unwrap().interactive().report(FAILED);
     assert_eq!(lines.0.lock().len(), 1, "and one that is heard is none");
 }
