@@ -141,6 +141,7 @@ async fn a_person_sees_slots_gates_servers_and_calls() {
     let held = held.unwrap_or_else(|| panic!("{slots}"));
     assert!(slots.contains("refused: client had its share 3"), "{slots}");
     assert!(slots.contains("Request threads in use 1 of 8 busy"), "{slots}");
+    assert!(slots.contains("refused: off, or not wanted 0"), "{slots}");
     assert!(slots.contains("Media store in use") && slots.contains("files 3"), "{slots}");
     for bar in ["Lookups: slots", "Files: slots", "Request threads: busy"] {
         assert!(dom.contains(&format!("role=\"meter\" aria-label=\"{bar}\"")), "{bar}");
@@ -210,6 +211,73 @@ async fn a_hostile_name_is_text_and_no_script_of_its_runs() {
         "{sent}"
     );
     assert!(sent.contains("servers asked lately for lookups: 1"), "{sent}");
+}
+
+/// One server holds every slot and no call to it has ended.
+fn with_one_that_holds_all(mut status: Status) -> Status {
+    let rows = &mut status.destinations.directory;
+    if let Some(row) = rows.iter_mut().find(|row| row.server.starts_with("holder.")) {
+        (row.in_flight, row.counts, row.mean_ms, row.slowest_ms, row.last) = (8, Default::default(), 0, 0, None);
+    }
+    status
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_holds_the_slots_comes_first_however_many_names_are_dead() {
+    let Some(chromium) = Chromium::find().await else { return };
+    let rig = Rig::showing(with_one_that_holds_all).await;
+    let rooms = |server: &str| format!("/_matrix/client/v3/publicRooms?server={server}");
+    let (_peer, answers) =
+        rig.world.peer("answers.example", Behaviour::answers(|_| json_answer(200, r#"{"chunk":[]}"#))).await;
+    assert_eq!(ask(&rig.home.portcullis, client(1), &get(&rooms(&answers))).await.status, 200);
+    let dead: Vec<_> = (10..23).map(|number| format!("dead-{number}.example")).collect();
+    for name in dead.iter().map(String::as_str).chain(["holder.example"]) {
+        assert_eq!(ask(&rig.home.portcullis, client(1), &get(&rooms(name))).await.status, 502);
+    }
+    let dom = chromium.dom(&page_of(rig.address), A_WHILE_MS, &[]).await;
+    let servers = text_of(&dom, "destinations");
+    let heads = "Server Asked for Out now Answered Timed out Failed Mean Slowest Latest";
+    let rows = servers.split_once(heads).unwrap_or_else(|| panic!("{servers}")).1;
+    assert!(rows.starts_with(" holder.example lookups 8 0 0 0 – – still out dead-"), "{servers}");
+    assert!(servers.ends_with("3 more are in the figures as JSON."), "{servers}");
+    assert!(!servers.contains("answers.example"), "{servers}");
+    // Where scripts are off: the same order, whole.
+    let sent = rig.get("/").await.body;
+    let shown = sent.split_once("servers asked lately for lookups: 15\n").unwrap_or_else(|| panic!("{sent}")).1;
+    let lines: Vec<_> = shown.lines().take(15).collect();
+    assert_eq!(lines[0], "  holder.example: 8 out, 0 answered, 0 timed out, 0 failed, mean –, slowest –");
+    assert!(lines[1..14].iter().all(|line| line.starts_with("  dead-")), "{shown}");
+    assert!(lines[14].starts_with(&format!("  {answers}: 0 out, 1 answered, ")), "{shown}");
+    // The figures are by name.
+    let figures: serde_json::Value = serde_json::from_str(&rig.get("/v1/status").await.body).unwrap();
+    let names: Vec<_> = figures["destinations"]["directory"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| row["server"].as_str().unwrap())
+        .collect();
+    assert!(names.is_sorted() && names.len() == 15, "{names:?}");
+}
+
+/// More servers hold slots than the page has rows for others.
+fn with_calls_out_everywhere(mut status: Status) -> Status {
+    for row in status.destinations.directory.iter_mut().filter(|row| row.server.starts_with("held-")) {
+        row.in_flight = 1;
+    }
+    status
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_who_holds_a_slot_is_left_out() {
+    let Some(chromium) = Chromium::find().await else { return };
+    let rig = Rig::showing(with_calls_out_everywhere).await;
+    for name in (10..24).map(|number| format!("held-{number}.example")).chain(["dead.example".to_owned()]) {
+        let path = format!("/_matrix/client/v3/publicRooms?server={name}");
+        assert_eq!(ask(&rig.home.portcullis, client(1), &get(&path)).await.status, 502);
+    }
+    let servers = text_of(&chromium.dom(&page_of(rig.address), A_WHILE_MS, &[]).await, "destinations");
+    assert_eq!(servers.matches(" held-").count(), 14, "{servers}");
+    assert!(!servers.contains("dead.example") && servers.ends_with("1 more are in the figures as JSON."), "{servers}");
 }
 
 /// The page with a script inside that is not ours.

@@ -78,7 +78,7 @@ fn installed(trusted: &str) -> Option<(Program, Serving, Backend)> {
         let serving = serving(trusted);
         let homeserver = Backend::start();
         let ours = adapted("portcullis.nginx.conf", &[("127.0.0.1:8009", 1, serving.address)]);
-        let nginx = nginx::start(own_address(), &[("portcullis.nginx.conf", ours)], homeserver.address);
+        let nginx = nginx::start(&[own_address()], &[("portcullis.nginx.conf", ours)], homeserver.address);
         (nginx, serving, homeserver)
     })
 }
@@ -182,6 +182,6 @@ fn a_body_of_megabytes_is_413_through_caddy() {
         return;
     }
     let (serving, homeserver) = (serving("trusted_proxies = [\"127.0.0.1\"]"), Backend::start());
-    let caddy = caddy::start(own_address(), serving.address, homeserver.address);
+    let caddy = caddy::start(&[own_address()], serving.address, homeserver.address);
     assert_told_that_it_is_too_much(caddy.address);
 }

@@ -36,7 +36,7 @@ fn roads() -> Option<(Program, Roads)> {
         let ours = adapted("portcullis.nginx.conf", &[("127.0.0.1:8009", 1, front.address)]);
         let shut = adapted("shut-other-dial-outs.nginx.conf", &[("127.0.0.1:8008", 2, homeserver.address)]);
         let files = [("portcullis.nginx.conf", ours), ("shut-other-dial-outs.nginx.conf", shut)];
-        (nginx::start(proxy, &files, homeserver.address), Roads { proxy, front, homeserver })
+        (nginx::start(&[proxy], &files, homeserver.address), Roads { proxy, front, homeserver })
     })
 }
 

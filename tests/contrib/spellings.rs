@@ -136,6 +136,15 @@ impl Roads {
         );
     }
 
+    /// The homeserver is reached through two ways in, this one and `other`: the front stands in both.
+    pub(crate) fn assert_both_are_shut(self, other: SocketAddr) {
+        self.assert_table();
+        self.assert_no_road_round(300);
+        let through_other = Self { proxy: other, ..self };
+        through_other.assert_table();
+        through_other.assert_no_road_round(300);
+    }
+
     /// Methods and bodies go where their path goes.
     pub(crate) fn assert_methods_and_bodies(&self) {
         let list = "/_matrix/client/v3/publicRooms?server=evil.example";

@@ -73,7 +73,7 @@ fn snapshot(seen: &AdminStatus) -> Result<String, fmt::Error> {
     }
     for (class, servers) in [("lookups", &status.destinations.directory), ("files", &status.destinations.media)] {
         writeln!(text, "\nservers asked lately for {class}: {}", servers.len())?;
-        for server in servers {
+        for server in worst_first(servers) {
             server_line(&mut text, server)?;
         }
     }
@@ -121,17 +121,41 @@ fn gate_line(text: &mut String, gate: &GateStatus) -> fmt::Result {
     }
 }
 
+/// In the order of the page's script: those that hold slots by how many, then those that answer least, then the slowest.
+fn worst_first(servers: &[DestinationStatus]) -> Vec<&DestinationStatus> {
+    let mut sorted: Vec<_> = servers.iter().collect();
+    sorted.sort_by(|one, other| {
+        let ((bad, ended), (other_bad, other_ended)) = (bad_and_ended(one), bad_and_ended(other));
+        // The shares of both, compared without a division; a product of two u64 fits.
+        let share = u128::from(bad).saturating_mul(u128::from(other_ended));
+        let other_share = u128::from(other_bad).saturating_mul(u128::from(ended));
+        other.in_flight.cmp(&one.in_flight).then(other_share.cmp(&share)).then(other.mean_ms.cmp(&one.mean_ms))
+    });
+    sorted
+}
+
+/// Of one whose first call is still out nothing good is known: one of one.
+fn bad_and_ended(server: &DestinationStatus) -> (u64, u64) {
+    let bad = server.counts.timed_out.saturating_add(server.counts.failed);
+    match bad.saturating_add(server.counts.answered) {
+        0 => (1, 1),
+        ended => (bad, ended),
+    }
+}
+
 fn server_line(text: &mut String, server: &DestinationStatus) -> fmt::Result {
     let DestinationStatus { server, in_flight, counts, mean_ms, slowest_ms, last } = server;
     write!(
         text,
-        "  {server}: {in_flight} out, {} answered, {} timed out, {} failed, mean {mean_ms} ms, slowest {slowest_ms} ms",
+        "  {server}: {in_flight} out, {} answered, {} timed out, {} failed, ",
         counts.answered, counts.timed_out, counts.failed
     )?;
-    match last.and_then(|last| Some((last.phase?, last.reason?, last.status))) {
-        Some((phase, reason, Some(status))) => writeln!(text, "; last: {phase}: {reason} {status}"),
-        Some((phase, reason, None)) => writeln!(text, "; last: {phase}: {reason}"),
-        None => writeln!(text),
+    let Some(last) = last else { return writeln!(text, "mean –, slowest –") };
+    write!(text, "mean {mean_ms} ms, slowest {slowest_ms} ms")?;
+    match (last.phase, last.reason, last.status) {
+        (Some(phase), Some(reason), Some(status)) => writeln!(text, "; last: {phase}: {reason} {status}"),
+        (Some(phase), Some(reason), None) => writeln!(text, "; last: {phase}: {reason}"),
+        _ => writeln!(text),
     }
 }
 

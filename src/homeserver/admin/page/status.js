@@ -100,7 +100,7 @@ function slots(seen) {
       ["refused: client over its rate", lately((refused) => refused[name].rate)],
     ];
     if (name === "media") {
-      lines.push(["refused: switched off", lately((refused) => refused.by_switch)]);
+      lines.push(["refused: off, or not wanted", lately((refused) => refused.by_switch)]);
       lines.push(["fetches running", number(seen.media.running)]);
       lines.push(["fetches waiting for a turn", number(seen.media.waiting)]);
     }
@@ -250,17 +250,21 @@ function destinations(seen) {
   const all = Object.keys(NAMES).flatMap((name) => seen.destinations[name].map((server) => ({ ...server, name })));
   const bad = (server) => server.timed_out + server.failed;
   const ended = (server) => bad(server) + server.answered;
-  const share = (server) => (ended(server) === 0 ? 0 : bad(server) / ended(server));
-  all.sort((one, other) => share(other) - share(one) || other.mean_ms - one.mean_ms || other.in_flight - one.in_flight);
+  // Of one whose first call is still out nothing good is known.
+  const share = (server) => (ended(server) === 0 ? 1 : bad(server) / ended(server));
+  all.sort((one, other) => other.in_flight - one.in_flight || share(other) - share(one) || other.mean_ms - one.mean_ms);
   if (all.length === 0) return [none("No other server was asked yet.")];
   const heads = [["Server"], ["Asked for"], ["Out now", "number"], ["Answered", "number"], ["Timed out", "number"], ["Failed", "number"],
     ["Mean", "number"], ["Slowest", "number"], ["Latest"]];
-  const rows = all.slice(0, SERVERS_SHOWN).map((server) => row([server.server], [
+  // Whoever holds a slot is shown, and there are no more of those than slots.
+  const most = Math.max(SERVERS_SHOWN, all.filter((server) => server.in_flight > 0).length);
+  const time = (server, ms) => figure(ended(server) === 0 ? "–" : took(ms));
+  const rows = all.slice(0, most).map((server) => row([server.server], [
     cell(NAMES[server.name].toLowerCase()), figure(number(server.in_flight)), figure(number(server.answered)),
-    figure(number(server.timed_out)), figure(number(server.failed)), figure(took(server.mean_ms)), figure(took(server.slowest_ms)),
+    figure(number(server.timed_out)), figure(number(server.failed)), time(server, server.mean_ms), time(server, server.slowest_ms),
     lastCall(server.last),
   ]));
-  return [table(heads, rows), ...more(all.length - SERVERS_SHOWN)];
+  return [table(heads, rows), ...more(all.length - most)];
 }
 
 function lastCall(last) {
