@@ -67,6 +67,14 @@ pub const WATCHED_CLIENTS: usize = 64;
 /// How seldom the operator hears of it at least. *Source: ours.*
 pub const WATCH_LINE_INTERVAL: Duration = Duration::from_secs(3600);
 
+/// Servers whose latest answer is 401, without one that answers, that make the operator hear of our signature. *Source: ours; one
+/// or two may have trouble of their own.*
+pub const UNACCEPTED_SIGNATURES: usize = 3;
+
+/// How often the servers asked lately are looked at for that. *Source: ours; somebody who tries it out looks at the log soon after,
+/// and to look is to copy two short tables.*
+pub const SIGNATURE_LOOK_INTERVAL: Duration = Duration::from_secs(5);
+
 /// Most unlisted peers that the operator is told of by name: a proxy or two, and no stranger can fill a log. *Source: ours.*
 pub const WATCH_LINES_AT_MOST: usize = 4;
 
@@ -555,6 +563,20 @@ pub const MAX_USER_ID_BYTES: usize = 255;
 /// How seldom the log says that the homeserver behind does not answer, or makes no sense, at least: strangers' requests bring
 /// it about, and they must not fill a log. *Source: ours; somebody who looks at a log during an outage finds a line in it.*
 pub const UPSTREAM_LINE_INTERVAL: Duration = Duration::from_secs(60);
+
+/// How often the homeserver behind is asked which signing key it publishes, until it answers. With pauses that double from
+/// [`UPSTREAM_KEY_FIRST_PAUSE`] that is some ten minutes. *Source: ours; a homeserver that starts together with this one, or is
+/// being updated, is there by then.*
+pub const UPSTREAM_KEY_QUESTIONS: u32 = 8;
+
+/// How long after the first of these questions the second is asked. *Source: ours.*
+pub const UPSTREAM_KEY_FIRST_PAUSE: Duration = Duration::from_secs(5);
+
+/// Most ids of its keys that the log shows. *Source: ours; a homeserver has one, and two while it changes keys.*
+pub const UPSTREAM_KEY_IDS_SHOWN: usize = 4;
+
+/// Longest of these that is shown, in bytes. *Source: ours; `ed25519:a_` and four letters are common.*
+pub const UPSTREAM_KEY_ID_BYTES: usize = 64;
 
 /// How long a connection to the homeserver behind is kept for the next request: shorter than the 5 s that common
 /// application servers keep theirs, so that none is found closed. One that is closed in the very moment in which a request is

@@ -213,6 +213,31 @@ fn check_config_looks_at_the_place_for_files_and_makes_nothing() {
 }
 
 #[test]
+fn a_key_that_is_not_there_is_the_homeservers_own_where_there_is_one_behind() {
+    let directory = directory("whose-key");
+    let toml = |key: &str, more: &str| format!("server_name = \"us.example\"\nsigning_key = \"{key}\"\n{more}");
+    let behind = "[homeserver]\nupstream = \"http://127.0.0.1:8008\"\n[media]\nremote_fetch_enabled = false\n";
+    let alone = "[media]\nremote_fetch_enabled = false\n";
+    let (service, torn) = ("/run/credentials/portcullis.service/signing.key", "portcullis.toml");
+    for (key, more, advice) in [
+        ("missing", alone, "(portcullis keygen makes one)"),
+        (torn, alone, "(portcullis keygen makes one)"),
+        ("missing", behind, "(it is the homeserver's own: signing_key_path in homeserver.yaml says where)"),
+        (torn, behind, "(it is the homeserver's own: signing_key_path in homeserver.yaml says where)"),
+        (service, behind, "(systemd keeps it there only while the service runs)"),
+    ] {
+        fs::write(directory.join("portcullis.toml"), toml(key, more)).unwrap();
+        for command in [&["check-config", "portcullis.toml"][..], &["serve", "--config", "portcullis.toml"]] {
+            let ended = run(command, &directory);
+            let told = told(&ended);
+            assert_eq!(ended.status.code(), Some(2), "{told}");
+            assert!(told.starts_with(&format!("portcullis: portcullis.toml:2: signing_key: {key} ")), "{told}");
+            assert!(told.trim_end().ends_with(advice), "{advice}: {told}");
+        }
+    }
+}
+
+#[test]
 fn each_mistake_is_one_clear_line_and_status_2() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = taken.local_addr().unwrap();

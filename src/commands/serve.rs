@@ -121,6 +121,8 @@ async fn listen(clients: Listener, operator: Listener, config: &Config, assemble
     let operator = operator.serve(shown, for_operator, until_stopped(showing));
     say(&listening);
     tracing::info!(target: "portcullis::serve", server_name = %config.server_name, "{listening}");
+    // Ends with the runtime.
+    tokio::spawn(assembled.look_after_signature());
     // Whoever connects from now on waits in the sockets' queues for a moment at most.
     notify(News::Ready);
     let served = async {

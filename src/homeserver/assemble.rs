@@ -4,7 +4,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use http::HeaderValue;
+use tokio::time::Instant;
 
+use super::config::files::KeyOf;
 use super::config::upstream::circle;
 use super::config::{Config, MediaCacheDir, MediaConfig, SigningKeySource, files};
 use super::embedded::EmbeddedHomeserver;
@@ -14,10 +16,12 @@ use super::proxy_watch::ProxyWatch;
 use super::request_pool::RequestPool;
 use super::router::Router;
 use super::runtime::HomeserverRuntime;
+use super::signature_watch::{self, SignatureWatch};
 use super::throw_away_files::ThrowAwayFiles;
-use super::upstream::{Upstream, UpstreamParts};
+use super::upstream::{OwnKey, Upstream, UpstreamParts};
 use crate::admission::{RouteClass, TrustedProxies};
 use crate::gate::GateRegistry;
+use crate::limits::SIGNATURE_LOOK_INTERVAL;
 use crate::outbound::{
     AddressPolicy, Discovery, Ed25519Signer, FederationClient, HickoryResolver, HttpsTransport, RequestSigner, Resolve,
     TlsRoots, TlsRootsError, Transport,
@@ -87,7 +91,7 @@ pub fn assemble_trusting(config: &Config, roots: TlsRoots) -> Result<Assembled, 
     let router = Router::new(config.server_name.clone(), Arc::<Ed25519Signer>::clone(&signer));
     let files = ThrowAwayFiles::of(&config.media)?;
     let gates = GateRegistry::default();
-    let upstream = upstream(config, &roots, &gates)?;
+    let upstream = upstream(config, &signer, &roots, &gates)?;
     let portcullis = portcullis(config, files.as_ref(), signer, roots, gates)?;
     let runtime = HomeserverRuntime::new(EmbeddedHomeserver::new(config), portcullis, router)
         .in_front_of(upstream.map(Arc::new))
@@ -111,14 +115,49 @@ impl Assembled {
         let ListenerLimits { trusted_proxies, ipv6_client_prefix, .. } = self.limits.clone();
         Arc::new(ProxyWatch::over(Arc::new(pooled), trusted_proxies, ipv6_client_prefix))
     }
+
+    /// Sees in the background whether other servers can accept our signature, and warns where they cannot: the homeserver behind,
+    /// if there is one, is asked once which key it publishes, and the servers asked lately are looked at from time to time. To be
+    /// spawned beside the listener; it never ends by itself.
+    ///
+    /// *Cancel safety:* dropping the future ends it. *Panics:* never, inside a tokio runtime. *Blocking:* no.
+    pub fn look_after_signature(&self) -> impl Future<Output = ()> + Send + use<> {
+        let runtime = Arc::clone(&self.runtime);
+        async move {
+            let compare = async {
+                if let Some(upstream) = runtime.upstream() {
+                    upstream.compare_signing_key().await;
+                }
+            };
+            let watch = async {
+                let mut watch = SignatureWatch::default();
+                loop {
+                    tokio::time::sleep(SIGNATURE_LOOK_INTERVAL).await;
+                    if let Some(servers) = watch.look(&runtime.outbound().status().destinations, Instant::now()) {
+                        signature_watch::tell(servers);
+                    }
+                }
+            };
+            tokio::join!(compare, watch);
+        }
+    }
 }
 
 /// The homeserver behind, if there is one. It is not asked for anything: that it is down stops no start.
-fn upstream(config: &Config, roots: &TlsRoots, gates: &GateRegistry) -> Result<Option<Upstream>, StartError> {
+fn upstream(
+    config: &Config,
+    signer: &Ed25519Signer,
+    roots: &TlsRoots,
+    gates: &GateRegistry,
+) -> Result<Option<Upstream>, StartError> {
     let Some(origin) = &config.upstream else { return Ok(None) };
     let parts = UpstreamParts {
         origin,
-        own_name: config.server_name.clone(),
+        own_key: OwnKey {
+            server_name: config.server_name.clone(),
+            key_id: signer.key_id().to_owned(),
+            verify_key: signer.verify_key(),
+        },
         roots: roots.clone(),
         gates,
         trusted_proxies: TrustedProxies::new(config.trusted_proxies.iter().copied()),
@@ -218,8 +257,10 @@ fn resolver(config: &Config) -> Result<HickoryResolver, StartError> {
 pub fn signer(config: &Config) -> Result<Ed25519Signer, StartError> {
     match &config.signing_key {
         SigningKeySource::ThrowAway => Ok(Ed25519Signer::generate(config.server_name.clone())),
-        SigningKeySource::File(path) => files::signer(path, config.server_name.clone())
-            .map_err(|problem| StartError::Key { key: "signing_key", problem }),
+        SigningKeySource::File(path) => {
+            files::signer(path, config.server_name.clone(), KeyOf::whose(config.upstream.is_some()))
+                .map_err(|problem| StartError::Key { key: "signing_key", problem })
+        }
     }
 }
 

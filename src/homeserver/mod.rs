@@ -18,5 +18,6 @@ pub mod proxy_watch;
 pub mod request_pool;
 pub mod router;
 pub mod runtime;
+mod signature_watch;
 mod throw_away_files;
 pub mod upstream;

@@ -11,6 +11,7 @@
 //! | `gate` | its gate hears of accounts' requests alone | see there |
 //! | `circle` | requests do not go round in a circle | see there |
 //! | `another_name` | its users' server_name is not ours: told once | see there |
+//! | `signature` | whether others can accept our signature is found out, and told | see there |
 //! | `https` | over TLS, under a private authority, and nothing is told to anybody else | see there |
 #![cfg(feature = "server")]
 #![expect(
@@ -29,6 +30,7 @@ mod https;
 mod passed_on;
 mod rebuilt;
 mod rig;
+mod signature;
 mod stopped;
 #[path = "../support/mod.rs"]
 mod support;

@@ -190,6 +190,7 @@ pub(crate) struct Front {
     pub(crate) runtime: Arc<HomeserverRuntime>,
     pool: Arc<RequestPool>,
     serving: JoinHandle<std::io::Result<()>>,
+    looking: Option<JoinHandle<()>>,
 }
 
 /// An answer as it came.
@@ -232,13 +233,24 @@ impl Front {
         Self::start_on(listener, config, ca)
     }
 
+    /// One whose signature is looked after as `serve` does it.
+    pub(crate) fn looked_after(config: &Config, ca: &PrivateCa) -> Self {
+        let listener = Listener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).unwrap();
+        Self::serve(listener, config, ca, true)
+    }
+
     pub(crate) fn start_on(listener: Listener, config: &Config, ca: &PrivateCa) -> Self {
+        Self::serve(listener, config, ca, false)
+    }
+
+    fn serve(listener: Listener, config: &Config, ca: &PrivateCa, looked_after: bool) -> Self {
         let assembled = assemble_trusting(config, TlsRoots::only(ca.pem().as_bytes()).unwrap()).unwrap();
+        let looking = looked_after.then(|| tokio::spawn(assembled.look_after_signature()));
         let (handler, limits) = (assembled.handler(), assembled.limits.clone());
         let Assembled { runtime, pool, .. } = assembled;
         let address = listener.local_addr();
         let serving = tokio::spawn(listener.serve(handler, limits, pending()));
-        Self { address, runtime, pool, serving }
+        Self { address, runtime, pool, serving, looking }
     }
 
     /// Sends a request as it is written, from a loopback address of the client's own, and reads the answer whole.
@@ -290,6 +302,9 @@ impl Front {
 impl Drop for Front {
     fn drop(&mut self) {
         self.serving.abort();
+        if let Some(looking) = &self.looking {
+            looking.abort();
+        }
     }
 }
 

@@ -22,14 +22,47 @@ pub(super) enum NamedFiles {
     Checked,
 }
 
+/// Where an operator has the key from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum KeyOf {
+    /// The homeserver behind, whose key other servers know.
+    HomeserverBehind,
+    /// Nobody else.
+    OwnMaking,
+}
+
+impl KeyOf {
+    /// Whose key it is, if there is a homeserver behind or not.
+    pub(crate) fn whose(is_in_front: bool) -> Self {
+        if is_in_front { Self::HomeserverBehind } else { Self::OwnMaking }
+    }
+
+    fn advice(self) -> &'static str {
+        match self {
+            // Another key would be one that no server accepts.
+            Self::HomeserverBehind => "it is the homeserver's own: signing_key_path in homeserver.yaml says where",
+            Self::OwnMaking => "portcullis keygen makes one",
+        }
+    }
+}
+
+/// Where systemd puts what it hands to a service.
+const CREDENTIALS: &str = "/run/credentials/";
+
 /// The signer for `server_name` whose key is in the file at `path`.
 ///
 /// *Errors:* what is wrong, without a word of the file. *Blocking:* reads it.
-pub(crate) fn signer(path: &Path, server_name: ServerName) -> Result<Ed25519Signer, String> {
-    let text = read(path, MAX_KEY_FILE_BYTES)
-        .map_err(|error| format!("{} cannot be read: {error} (portcullis keygen makes one)", path.display()))?;
+pub(crate) fn signer(path: &Path, server_name: ServerName, whose: KeyOf) -> Result<Ed25519Signer, String> {
+    let text = read(path, MAX_KEY_FILE_BYTES).map_err(|error| {
+        let advice = if path.starts_with(CREDENTIALS) {
+            "systemd keeps it there only while the service runs"
+        } else {
+            whose.advice()
+        };
+        format!("{} cannot be read: {error} ({advice})", path.display())
+    })?;
     Ed25519Signer::from_key_file(server_name, &String::from_utf8_lossy(&text))
-        .map_err(|error| format!("{} is not usable: {error}", path.display()))
+        .map_err(|error| format!("{} is not usable: {error} ({})", path.display(), whose.advice()))
 }
 
 /// `roots` and the certificates in the file at `path`.

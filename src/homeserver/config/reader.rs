@@ -202,6 +202,12 @@ impl<'a> Section<'a> {
         values
     }
 
+    /// Whether there is a `key` in a table `section` of this one, whatever is written there.
+    pub(super) fn names(&self, section: &str, key: &str) -> bool {
+        let section = self.table.and_then(|table| table.get(section)?.get_ref().as_table());
+        section.is_some_and(|section| section.contains_key(key))
+    }
+
     /// Where `key` stands, for a mistake that shows only later.
     pub(super) fn span_of(&mut self, key: &'static str) -> Option<Range<usize>> {
         self.look_up(key).map(|(span, _)| span)

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use toml::de::{DeTable, DeValue};
 
-use super::files::{self, NamedFiles};
+use super::files::{self, KeyOf, NamedFiles};
 use super::media::media;
 use super::network::{listen_address, name_server, network, proxy, reachable_admin};
 use super::origin::Origin;
@@ -53,9 +53,9 @@ pub(super) struct Paths<'a> {
 }
 
 impl Paths<'_> {
-    fn signing_key(self, value: &DeValue<'_>) -> Result<PathBuf, String> {
+    fn signing_key(self, value: &DeValue<'_>, whose: KeyOf) -> Result<PathBuf, String> {
         // The file names no server: any name does to see whether it can be read.
-        self.path(value, |path| files::signer(path, Config::without_file().server_name).map(drop))
+        self.path(value, |path| files::signer(path, Config::without_file().server_name, whose).map(drop))
     }
 
     fn extra_ca_file(self, value: &DeValue<'_>) -> Result<PathBuf, String> {
@@ -89,7 +89,8 @@ impl Paths<'_> {
 
 fn whole(mut root: Section<'_>, paths: Paths<'_>, mistakes: &mut Mistakes<'_>) -> Option<Config> {
     let server_name = root.required("server_name", mistakes, |value| parsed::<ServerName>(value, SERVER_NAME));
-    let signing_key = root.required("signing_key", mistakes, |value| paths.signing_key(value));
+    let whose = KeyOf::whose(root.names("homeserver", "upstream"));
+    let signing_key = root.required("signing_key", mistakes, |value| paths.signing_key(value, whose));
     let listen = root.value("listen", mistakes, listen_address).unwrap_or(LISTEN);
     let admin_listen = root.value("admin_listen", mistakes, listen_address).unwrap_or(ADMIN_LISTEN);
     let admin_allow_remote = root.value("admin_allow_remote", mistakes, flag).unwrap_or_default();

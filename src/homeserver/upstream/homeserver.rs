@@ -20,6 +20,7 @@ use super::super::runtime::Before;
 use super::body::PacedBody;
 use super::client::{ClientError, UpstreamClient, head_deadline, without_hop_by_hop};
 use super::origin::UpstreamOrigin;
+use super::published_key::OwnKey;
 use super::rebuild::{Asker, NotPassedOn, Rebuilt, came_through, rebuild};
 use super::report::{AccountReport, UpstreamGate};
 use super::status::{Kind, UpstreamCounts, UpstreamStatus};
@@ -44,7 +45,8 @@ use crate::server_name::ServerName;
 /// Never: a request thread waits for it (`tests/upstream/stopped.rs`).
 pub struct Upstream {
     own_name: ServerName,
-    client: Arc<UpstreamClient>,
+    pub(super) own_key: OwnKey,
+    pub(super) client: Arc<UpstreamClient>,
     desk: Arc<TokenDesk>,
     passing: InFlightBudget<ClientKey>,
     gate: UpstreamGate,
@@ -52,14 +54,14 @@ pub struct Upstream {
     ipv6_prefix: Ipv6ClientPrefix,
     /// By which a request is known that comes back.
     mark: String,
-    via: HeaderValue,
+    pub(super) via: HeaderValue,
     counts: Arc<UpstreamCounts>,
 }
 
 /// What an [`Upstream`] is made of.
 pub(crate) struct UpstreamParts<'a> {
     pub(crate) origin: &'a UpstreamOrigin,
-    pub(crate) own_name: ServerName,
+    pub(crate) own_key: OwnKey,
     pub(crate) roots: TlsRoots,
     pub(crate) gates: &'a GateRegistry,
     pub(crate) trusted_proxies: TrustedProxies,
@@ -80,7 +82,8 @@ pub(crate) enum UpstreamError {
 impl Upstream {
     /// The homeserver of those parts. Its gate is made here, so that what users see of it is heard from the start.
     pub(crate) fn new(parts: UpstreamParts<'_>) -> Result<Self, UpstreamError> {
-        let UpstreamParts { origin, own_name, roots, gates, trusted_proxies, ipv6_prefix } = parts;
+        let UpstreamParts { origin, own_key, roots, gates, trusted_proxies, ipv6_prefix } = parts;
+        let own_name = own_key.server_name.clone();
         let gate = UpstreamGate::of(origin, gates)?;
         let client = Arc::new(UpstreamClient::new(origin, roots)?);
         let mark = format!("portcullis-{:016x}", rand::random::<u64>());
@@ -98,6 +101,7 @@ impl Upstream {
         });
         Ok(Self {
             own_name,
+            own_key,
             client,
             desk: TokenDesk::new(Arc::new(whoami)),
             passing: InFlightBudget::new(UPSTREAM_PASSED_ON, UPSTREAM_PASSED_ON_PER_CLIENT),
