@@ -48,6 +48,8 @@ pub(super) struct Mistakes<'a> {
     line_ends: Vec<usize>,
     origin: Origin,
     found: Vec<ConfigError>,
+    /// The keys that stand above every table.
+    above_tables: Vec<&'static str>,
 }
 
 /// One table of the file, with its key as the operator sees it.
@@ -62,7 +64,7 @@ pub(super) struct Section<'a> {
 impl<'a> Mistakes<'a> {
     pub(super) fn of(file: &str, text: &'a str) -> Self {
         let line_ends = text.match_indices('\n').map(|(at, _)| at).collect();
-        Self { text, line_ends, origin: Origin::of(file), found: Vec::new() }
+        Self { text, line_ends, origin: Origin::of(file), found: Vec::new(), above_tables: Vec::new() }
     }
 
     /// Notes what makes the file no TOML: the first of each line, since the parser stumbles on over the rest of it.
@@ -71,9 +73,20 @@ impl<'a> Mistakes<'a> {
         for error in errors {
             let at = error.span().or_else(|| first_without_a_place(self.text));
             if told.insert(at.clone().map(|span| self.line(&span))) {
-                let message = error.message().lines().collect::<Vec<_>>().join(" ");
+                let mut message = error.message().lines().collect::<Vec<_>>().join(" ");
                 let key = at.clone().filter(|_| message.contains("duplicate key")).and_then(|span| self.text.get(span));
                 let key = key.filter(|key| !key.contains(char::is_control)).unwrap_or_default();
+                // Of two tables the parser keeps the second, so that the first is looked for in what stands before it.
+                let before = at.as_ref().filter(|_| !key.is_empty()).and_then(|span| self.text.get(..span.start));
+                if let Some((span, is_table)) = before.and_then(|before| the_only_one(before, key)) {
+                    let line = self.line(&span);
+                    let advice = if is_table {
+                        "put these lines there: a table may be there once"
+                    } else {
+                        "one of the two has to go"
+                    };
+                    message = format!("{message}: the first is in line {line}; {advice}");
+                }
                 self.note(at, key, message);
             }
         }
@@ -112,6 +125,11 @@ impl<'a> Mistakes<'a> {
 impl<'a> Section<'a> {
     pub(super) fn root(table: &'a DeTable<'a>) -> Self {
         Self { prefix: String::new(), at: None, table: Some(table), known: Vec::new() }
+    }
+
+    /// From now on what was asked for here is known as what stands above every table.
+    pub(super) fn is_above_tables(&self, mistakes: &mut Mistakes<'_>) {
+        mistakes.above_tables.clone_from(&self.known);
     }
 
     /// The key with its tables.
@@ -218,7 +236,9 @@ impl<'a> Section<'a> {
         for (key, _) in self.table.into_iter().flatten() {
             let name = key.get_ref().as_ref();
             if !self.known.contains(&name) {
+                let is_misplaced = !self.prefix.is_empty() && mistakes.above_tables.contains(&name);
                 let problem = match nearest(name, &self.known) {
+                    _ if is_misplaced => "there is no such key here (it belongs above the first [table])".to_owned(),
                     Some(meant) => format!("there is no such key; did you mean {meant}?"),
                     None if self.known.is_empty() => "there is no such key".to_owned(),
                     None => format!("there is no such key; known here: {}", self.known.join(", ")),
@@ -240,6 +260,27 @@ impl<'a> Section<'a> {
     fn line(&self) -> Option<Range<usize>> {
         let at = self.at.clone()?;
         Some(self.table?.keys().map(toml::Spanned::span).min_by_key(|span| span.start).unwrap_or(at))
+    }
+}
+
+/// Where in a text the key of this name stands, and whether it is a table; `None` if there is none, or more than one.
+fn the_only_one(text: &str, name: &str) -> Option<(Range<usize>, bool)> {
+    let (read, _) = DeTable::parse_recoverable(text);
+    let mut found = Vec::new();
+    let mut tables = vec![read.get_ref()];
+    while let Some(table) = tables.pop() {
+        for (key, value) in table {
+            let (value, inside) = (value.get_ref(), value.get_ref().as_table());
+            if key.get_ref() == name {
+                found.push((key.span(), inside.is_some()));
+            }
+            tables.extend(inside);
+            tables.extend(value.as_array().into_iter().flatten().filter_map(|item| item.get_ref().as_table()));
+        }
+    }
+    match found.as_slice() {
+        [one] => Some(one.clone()),
+        _ => None,
     }
 }
 

@@ -6,6 +6,7 @@ use super::*;
 use crate::admission::{MediaCaps, MediaLimits};
 
 mod of_media;
+mod of_places;
 mod of_rates;
 mod of_upstream;
 
@@ -166,12 +167,6 @@ fn of_a_file_that_is_no_toml_the_syntax_errors_alone_are_told_by_line() {
         let told = read(torn).unwrap_err();
         assert!(!told.is_empty() && told.iter().all(|line| !line.contains("key")), "{torn}: {told:?}");
     }
-}
-
-#[test]
-fn a_key_that_stands_twice_is_named() {
-    let told = mistakes("listen = \"[::1]:0\"\nlisten = \"[::1]:0\"\ncolour = 3\n");
-    assert_eq!(told, ["p.toml:4: listen: duplicate key"]);
 }
 
 #[test]

@@ -105,6 +105,8 @@ fn whole(mut root: Section<'_>, paths: Paths<'_>, mistakes: &mut Mistakes<'_>) -
     let trusted_proxies = root.each("trusted_proxies", mistakes, proxy);
     let ipv6_client_prefix = root.value("ipv6_client_prefix", mistakes, ipv6_client_prefix).unwrap_or_default();
 
+    root.is_above_tables(mistakes);
+
     let listeners = [("listen", listen), ("admin_listen", admin_listen)];
     let homeserver = root.section("homeserver", mistakes);
     let upstream = upstream(homeserver, listeners, mistakes);
