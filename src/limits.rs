@@ -404,6 +404,11 @@ pub const FEDERATION_WORKER_THREADS: usize = 2;
 /// *Source: ours; a disk with more at once gets no faster, and a fetch writes one piece at a time.*
 pub const FEDERATION_WORKER_BLOCKING_THREADS: usize = 16;
 
+/// Callbacks of `Portcullis::spawn_media` that run at once, each on a thread that comes and goes with it; more wait their
+/// turn, and hold no slot. *Source: ours; a page of images for each of several clients at once, and 64 threads that wait for
+/// a socket cost next to nothing.*
+pub const MEDIA_CALLBACKS: usize = 64;
+
 /// Bytes per second that a client has to take of a streamed answer. *Source: the record's HTTP server.*
 pub const LEAST_READ_RATE: NonZeroU32 = match NonZeroU32::new(16 * 1024) {
     Some(rate) => rate,

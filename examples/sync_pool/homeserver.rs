@@ -170,7 +170,7 @@ impl Homeserver {
                 let (homeserver, connection, method) =
                     (Arc::clone(self), Arc::clone(connection), request.method().clone());
                 self.portcullis.spawn_media(*lookup, move |answer| {
-                    // Called on a thread that drives other calls: whoever waits for a client does it elsewhere.
+                    // It might wait for the client right here; on a thread that counts, this homeserver's own bound holds.
                     homeserver.aside(move || drop(write_answer(&connection, &method, answer)));
                 });
                 return None;
