@@ -205,8 +205,11 @@ impl Portcullis {
     ///     portcullis: &Portcullis, data: &Mutex<D>, peer: IpAddr, request: &Request<Bytes>,
     ///     send: impl FnOnce(Response<ResponseBody>) + Send + 'static,
     /// ) -> bool {
-    ///     // The guard is gone at the end of this statement, before anybody is asked.
-    ///     let begun = portcullis.begin(&*data.lock().unwrap(), peer, request);
+    ///     // Not in the head of the `match`: a guard made there lives to its end, and the lock would be held meanwhile.
+    ///     let begun = {
+    ///         let data = data.lock().unwrap();
+    ///         portcullis.begin(&*data, peer, request)
+    ///     };
     ///     match begun {
     ///         None => return false,
     ///         Some(Begun::Answer(answer)) => send(answer),
@@ -217,6 +220,7 @@ impl Portcullis {
     ///     true
     /// }
     /// ```
+    #[must_use = "dropping what was begun leaves the request without an answer, and frees its slot"]
     pub fn begin(&self, local: &dyn LocalView, peer: IpAddr, request: &Request<Bytes>) -> Option<Begun> {
         self.begin_under(self.media.mode, local, peer, request)
     }
@@ -371,6 +375,9 @@ impl Portcullis {
     /// The first half is done when this returns, so the slot is taken then, and `local` is not borrowed by the future.
     /// Otherwise as [`Portcullis::finish`].
     ///
+    /// With a lock around `local`, make the future in a statement of its own and await it in the next: in
+    /// `handle(&*data.lock(), …).await`, as in the head of a `match`, the guard lives until the answer is there.
+    ///
     /// ```
     /// use std::net::IpAddr;
     ///
@@ -403,8 +410,9 @@ impl Portcullis {
     }
 
     /// Both halves, for a thread of a request pool. `None`: not one of our routes. *Blocking:* as
-    /// [`Portcullis::finish_blocking`]; a homeserver with a lock calls the halves itself and releases it between them.
-    /// The example of [`Portcullis`] is about this one.
+    /// [`Portcullis::finish_blocking`]; a homeserver with a lock calls the halves itself and releases it between them, as
+    /// [`Portcullis::begin`] shows. The example of [`Portcullis`] is about this one.
+    #[must_use = "it is the answer, and none was sent"]
     pub fn handle_blocking(
         &self,
         local: &dyn LocalView,
