@@ -166,7 +166,7 @@ impl NotAdmitted {
             Self::Invalid(invalid) => invalid.into_response(),
             Self::Refused(refusal) => refusal.into_response(),
         };
-        answer.map(|body| R::from(body.into_bytes()))
+        answer.map(R::from)
     }
 }
 

@@ -164,7 +164,7 @@ mod tests {
         ] {
             let answer = bad.into_response();
             assert_eq!(answer.status(), StatusCode::UNAUTHORIZED);
-            assert_eq!(answer.into_body().into_bytes(), body);
+            assert_eq!(answer.into_body().into_bytes().unwrap(), body);
         }
     }
 }
