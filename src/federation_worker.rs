@@ -95,6 +95,22 @@ impl FederationWorker {
         })
     }
 
+    /// Runs `task` here and waits for its end, which it has to come to by itself.
+    ///
+    /// *Errors:* [`WorkerError::Ended`]. *Panics:* never. *Blocking:* yes, as said.
+    pub(crate) fn run<F>(&self, task: F) -> Result<F::Output, WorkerError>
+    where
+        F: Future<Output: Send> + Send + 'static,
+    {
+        let runtime = self.runtime.as_ref().ok_or(WorkerError::Ended)?;
+        let (send, receive) = mpsc::sync_channel(1);
+        runtime.spawn(async move {
+            // Whoever waits is there until it has heard.
+            let _ = send.send(task.await);
+        });
+        receive.recv().map_err(|_| WorkerError::Ended)
+    }
+
     /// Runs `call` here, and then `on_answer` with its answer on a thread where it may wait; nobody waits for it. While
     /// [`MEDIA_CALLBACKS`] of them run, the answer waits, and what the call owned is free. Once the worker goes away, both
     /// are dropped instead.
