@@ -171,7 +171,7 @@ pub mod media {
 #[cfg(feature = "outbound")]
 pub mod local_view {
     pub use crate::proxy::local_view::{
-        AliasAnswer, InvalidPageToken, ListedRoom, LocalMedia, LocalView, RoomListPage,
+        AliasAnswer, InvalidPageToken, ListedRoom, LocalMedia, LocalView, RoomListPage, TokenAnswer,
     };
 }
 

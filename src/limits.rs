@@ -404,6 +404,10 @@ pub const FEDERATION_WORKER_THREADS: usize = 2;
 /// *Source: ours; a disk with more at once gets no faster, and a fetch writes one piece at a time.*
 pub const FEDERATION_WORKER_BLOCKING_THREADS: usize = 16;
 
+/// What a client is told to wait while nobody can tell whose its token is. *Source: ours; a database that changes over is
+/// back within seconds.*
+pub const TOKEN_RETRY: Duration = Duration::from_secs(5);
+
 /// Callbacks of `Portcullis::spawn_media` that run at once, each on a thread that comes and goes with it; more wait their
 /// turn, and hold no slot. *Source: ours; a page of images for each of several clients at once, and 64 threads that wait for
 /// a socket cost next to nothing.*

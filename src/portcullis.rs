@@ -73,7 +73,7 @@ use crate::server_name::ServerName;
 /// use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
 /// use http::{HeaderValue, Method, Request, StatusCode};
 /// use http_body::Body as _;
-/// use portcullis::local_view::{AliasAnswer, InvalidPageToken, LocalView, RoomListPage};
+/// use portcullis::local_view::{AliasAnswer, InvalidPageToken, LocalView, RoomListPage, TokenAnswer};
 /// use portcullis::outbound::{
 ///     AddressPolicy, Discovery, Ed25519Signer, FederationClient, HickoryResolver, HttpsTransport, TlsRoots,
 /// };
@@ -84,7 +84,7 @@ use crate::server_name::ServerName;
 /// struct OurData; // your rooms, aliases and tokens
 ///
 /// impl LocalView for OurData {
-///     fn user_of_token(&self, _token: &str) -> Option<String> { None }
+///     fn user_of_token(&self, _token: &str) -> TokenAnswer { TokenAnswer::Unknown { soft_logout: false } }
 ///     fn room_alias(&self, _alias: &RoomAlias) -> Option<AliasAnswer> { None }
 ///     fn public_rooms(&self, _query: &RoomListQuery) -> Result<RoomListPage, InvalidPageToken> {
 ///         Ok(RoomListPage::default())

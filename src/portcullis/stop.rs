@@ -54,6 +54,7 @@ impl Portcullis {
     ///     eprintln!("stopping; {cut_short} lookups and files were cut short");
     /// }
     /// ```
+    #[expect(clippy::must_use_candidate, reason = "it is called for what it does")]
     pub fn drain_blocking(&self, patience: Duration) -> usize {
         self.stopping.store(true, Ordering::Relaxed);
         // Without an answer nobody waited, and what is in flight is cut short at once.

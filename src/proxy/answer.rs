@@ -13,7 +13,8 @@
 //! | the peer does not know the alias | 404 | `M_NOT_FOUND` |
 //! | a name or a parameter is not valid | 400 | `M_INVALID_PARAM` |
 //! | the body is not JSON, or not of the right form | 400 | `M_NOT_JSON`, `M_BAD_JSON` |
-//! | a token is missing, or nobody's | 401 | `M_MISSING_TOKEN`, `M_UNKNOWN_TOKEN` |
+//! | a token is missing, nobody's, or a locked user's | 401 | `M_MISSING_TOKEN`, `M_UNKNOWN_TOKEN`, `M_USER_LOCKED` |
+//! | nobody can tell whose the token is | 503 | `M_UNKNOWN`, `Retry-After` |
 //!
 //! Files have a table of their own in `media`: what is sent of a file, and what where there is none.
 //!
@@ -165,9 +166,10 @@ mod lookups {
 
     use super::{Bytes, Response, ResponseBody, StatusCode, error, invalid_parameter, json, not_found, with_headers};
     use http::HeaderValue;
-    use http::header::ACCESS_CONTROL_MAX_AGE;
+    use http::header::{ACCESS_CONTROL_MAX_AGE, RETRY_AFTER};
 
     use super::{Duration, media};
+    use crate::limits::TOKEN_RETRY;
     use crate::outcome::Outcome;
     use crate::proxy::denied::Denied;
     use crate::proxy::directory::{Found, LookupFailure, LookupKind};
@@ -197,9 +199,9 @@ mod lookups {
                 Self::MissingToken => {
                     error(StatusCode::UNAUTHORIZED, "M_MISSING_TOKEN", "This request needs an access token")
                 }
-                Self::UnknownToken => {
-                    error(StatusCode::UNAUTHORIZED, "M_UNKNOWN_TOKEN", "The access token is not known here")
-                }
+                Self::UnknownToken { soft_logout } => bad_token(false, soft_logout),
+                Self::UserLocked => bad_token(true, true),
+                Self::TokenUnavailable => token_unavailable(),
                 Self::NoSuchAlias => no_such_alias(),
                 Self::Refused(refusal) => refusal.into_response().map(ResponseBody::from),
                 Self::MediaRefused(refusal) => media::media_refused(refusal),
@@ -208,6 +210,30 @@ mod lookups {
                 Self::Stopping => stopping(),
             }
         }
+    }
+
+    /// A token that is of no use, and whether its session is still there all the same.
+    pub(crate) fn bad_token(locked: bool, soft_logout: bool) -> Response<ResponseBody> {
+        #[derive(serde::Serialize)]
+        struct Content {
+            errcode: &'static str,
+            error: &'static str,
+            #[serde(skip_serializing_if = "std::ops::Not::not")]
+            soft_logout: bool,
+        }
+        let (errcode, error) = if locked {
+            ("M_USER_LOCKED", "This account is locked")
+        } else {
+            ("M_UNKNOWN_TOKEN", "The access token is not known here")
+        };
+        json(StatusCode::UNAUTHORIZED, &Content { errcode, error, soft_logout })
+    }
+
+    /// Nobody can tell now whose a token is.
+    fn token_unavailable() -> Response<ResponseBody> {
+        let mut answer = error(StatusCode::SERVICE_UNAVAILABLE, "M_UNKNOWN", "Access tokens cannot be looked up now");
+        answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from(TOKEN_RETRY.as_secs()));
+        answer
     }
 
     /// The answer to OPTIONS, which does no work.
@@ -305,7 +331,9 @@ pub(crate) mod homeserver;
 pub(crate) mod media;
 
 #[cfg(feature = "outbound")]
-pub(crate) use lookups::{alias, judge_alias, judge_room_list, knows_no_post, lookup, preflight, room_list, stopping};
+pub(crate) use lookups::{
+    alias, bad_token, judge_alias, judge_room_list, knows_no_post, lookup, preflight, room_list, stopping,
+};
 
 #[cfg(test)]
 mod tests;

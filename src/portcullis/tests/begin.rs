@@ -65,6 +65,27 @@ async fn f15_post_needs_a_token_wherever_it_leads() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_token_that_cannot_be_looked_up_logs_nobody_out() {
+    let remote = untouched();
+    let portcullis = builder(2, &remote).require_token_for_remote(true).build().unwrap();
+    for (token, outcome, soft_logout, retry_after) in [
+        ("bad", (401, "M_UNKNOWN_TOKEN"), false, None),
+        ("soft", (401, "M_UNKNOWN_TOKEN"), true, None),
+        ("locked", (401, "M_USER_LOCKED"), true, None),
+        ("down", (503, "M_UNKNOWN"), false, Some("5")),
+    ] {
+        let file = get("/_matrix/client/v1/media/download/r.example/a");
+        for mut request in [post(LIST, "{}"), list_of("r.example"), alias("%23a:r.example"), file] {
+            request.headers_mut().insert(AUTHORIZATION, format!("Bearer {token}").parse().unwrap());
+            let seen = answered_at_once(&portcullis, 1, &request).await.unwrap();
+            assert_eq!((seen.outcome(), seen.retry_after.as_deref()), (outcome, retry_after), "{token}");
+            assert_eq!(seen.content.get("soft_logout").is_some_and(|said| said == true), soft_logout, "{token}");
+        }
+    }
+    assert_at_rest(&portcullis);
+}
+
+#[tokio::test(start_paused = true)]
 async fn anonymous_gets_can_be_closed_and_local_answers_stay_open() {
     let remote = FakeRemote::saying(200, NO_ROOMS);
     let closed = builder(4, &remote).require_token_for_remote(true).build().unwrap();
