@@ -173,6 +173,7 @@ pub mod local_view {
     pub use crate::proxy::local_view::{
         AliasAnswer, InvalidPageToken, ListedRoom, LocalMedia, LocalView, RoomListPage, TokenAnswer,
     };
+    pub use crate::proxy::public_rooms::RoomFilter;
 }
 
 /// The README's examples, compiled and run with the doc tests.
