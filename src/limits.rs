@@ -404,6 +404,10 @@ pub const FEDERATION_WORKER_THREADS: usize = 2;
 /// *Source: ours; a disk with more at once gets no faster, and a fetch writes one piece at a time.*
 pub const FEDERATION_WORKER_BLOCKING_THREADS: usize = 16;
 
+/// Largest body of a request to our routes, in bytes: a filter of the room list, with its longest search term and most room
+/// types, is well below. *Source: the record's HTTP server.*
+pub const MAX_REQUEST_BODY_BYTES: usize = 64 * 1024;
+
 /// What a client is told to wait while nobody can tell whose its token is. *Source: ours; a database that changes over is
 /// back within seconds.*
 pub const TOKEN_RETRY: Duration = Duration::from_secs(5);

@@ -16,6 +16,7 @@
 mod begun;
 mod blocked;
 mod builder;
+mod claims;
 mod media;
 mod snapshot;
 pub(crate) mod sorted;
@@ -41,8 +42,8 @@ pub use self::media::MediaLookup;
 use self::media::{MediaDesk, MediaMode};
 use self::token::check_token;
 use crate::admission::{
-    Admission, ClientKey, ClientPath, DestinationRules, DestinationVerdict, Ipv6ClientPrefix, MediaPath, OutboundRoute,
-    Refusal, RoomAlias, TrustedProxies,
+    Admission, ClientKey, DestinationRules, DestinationVerdict, Ipv6ClientPrefix, MediaPath, OutboundRoute, Refusal,
+    RoomAlias, TrustedProxies,
 };
 use crate::federation_worker::{FederationWorker, WorkerError};
 use crate::outbound::call::FederationClient;
@@ -186,7 +187,8 @@ impl Portcullis {
 
     /// First half: answers what needs no other server, and takes the slot for what does.
     ///
-    /// `peer` is the address at the other end of the socket. `None`: not one of our routes, or another method on one.
+    /// `peer` is the address at the other end of the socket. `None`: not one of our routes, or another method on one, as
+    /// [`Portcullis::claims`] tells before a body is read.
     ///
     /// *Panics:* never. *Blocking:* no; call it with the homeserver's lock held if `local` needs it.
     ///
@@ -232,19 +234,17 @@ impl Portcullis {
         peer: IpAddr,
         request: &Request<Bytes>,
     ) -> Option<Begun> {
-        if MediaPath::of(request.uri().path()).is_some() {
-            return self.begin_media(local, peer, request, mode);
-        }
-        let path = ClientPath::of(request.uri().path())?;
         let method = request.method();
+        if !Self::claims(method, request.uri()) {
+            return None;
+        }
         if *method == Method::OPTIONS {
             return Some(Begun::Answer(answer::preflight()));
         }
-        let reads = *method == Method::GET || *method == Method::HEAD;
-        let posted = *method == Method::POST && path == ClientPath::PublicRooms;
-        if !reads && !posted {
-            return None;
+        if MediaPath::of(request.uri().path()).is_some() {
+            return self.begin_media(local, peer, request, mode);
         }
+        let posted = *method == Method::POST;
         let begun =
             OutboundRoute::classify(method, request.uri()).map_err(Denied::from).and_then(|route| match route {
                 Some(OutboundRoute::RoomAlias { alias }) => self.decide(local, peer, request, Asked::Alias(alias)),

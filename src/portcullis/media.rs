@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use bytes::Bytes;
-use http::{Method, Request, Response};
+use http::{Request, Response};
 
 use super::blocked::BlockedServers;
 use super::token::check_token;
@@ -27,7 +27,7 @@ use crate::admission::{
     RemoteFetchPolicy, RouteClass,
 };
 use crate::deadline::OutboundDeadline;
-use crate::proxy::answer::{self, ResponseBody};
+use crate::proxy::answer::ResponseBody;
 use crate::proxy::denied::Denied;
 use crate::proxy::local_view::LocalView;
 use crate::proxy::media::answers;
@@ -99,11 +99,7 @@ impl Portcullis {
         request: &Request<Bytes>,
         mode: MediaMode,
     ) -> Option<Begun> {
-        let method = request.method();
-        if *method == Method::OPTIONS {
-            return Some(Begun::Answer(answer::preflight()));
-        }
-        let decided = match MediaRoute::classify(method, request.uri()) {
+        let decided = match MediaRoute::classify(request.method(), request.uri()) {
             Ok(None) => return None,
             Ok(Some(route)) => self.decide_media(local, peer, request, route, mode),
             Err(invalid) => Err(invalid.into()),

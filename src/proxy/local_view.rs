@@ -96,9 +96,10 @@ use crate::proxy::response_body::ResponseBody;
 ///     match OutboundRoute::classify(request.method(), request.uri()) {
 ///         Ok(Some(route)) if !route.destination().is_same_server(ours) => {} // another server's
 ///         Ok(Some(OutboundRoute::RoomAlias { alias })) => read.alias = database.alias(&alias).await?,
-///         _ => if let Ok(query) = RoomListQuery::of(request) {
-///             read.rooms = database.rooms(&query).await?; // not for a file: see `Portcullis::claims`
+///         Ok(_) => if let Ok(query) = RoomListQuery::of(request) {
+///             read.rooms = database.rooms(&query).await?; // for a file too, and for nothing, where they are switched on
 ///         },
+///         Err(_) => {} // 400
 ///     }
 ///     Ok(read)
 /// }
@@ -107,6 +108,9 @@ use crate::proxy::response_body::ResponseBody;
 /// async fn answer(
 ///     database: &Database, portcullis: &Portcullis, peer: IpAddr, request: &Request<Bytes>,
 /// ) -> Result<Option<Response<ResponseBody>>, IsDown> {
+///     if !Portcullis::claims(request.method(), request.uri()) {
+///         return Ok(None);
+///     }
 ///     let read = read(database, portcullis, request).await?;
 ///     Ok(portcullis.handle(&read, peer, request).await)
 /// }
