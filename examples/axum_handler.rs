@@ -68,15 +68,18 @@ async fn public_rooms(State(homeserver): State<Arc<Homeserver>>, request: Reques
     let admission = &homeserver.admission;
     let route = match OutboundRoute::classify(request.method(), request.uri()) {
         Ok(route) => route.filter(|route| !route.destination().is_same_server(admission.own_name())),
-        Err(invalid) => return invalid.into_response().map(Body::new), // 400
+        Err(invalid) => return invalid.into_response().map(Body::from), // 400
     };
     let Some(route) = route else { return json(Bytes::from_static(br#"{"chunk":[]}"#)) };
     // Here, and no earlier, if a token, a rule or a cache may still say that nobody has to be asked.
-    let pass = EarlyPass::take_from(request.extensions()) // put there by the layer, if there is one
-        .map_or_else(|| admission.admit(&client_of(request.headers(), request.extensions()), route), Ok);
+    let pass = match EarlyPass::take_from(request.extensions()) {
+        Ok(Some(pass)) => Ok(pass), // put there by the layer
+        // There is no layer, or it is where it does not see this path. Who relies on it answers 500.
+        Ok(None) | Err(_) => admission.admit(&client_of(request.headers(), request.extensions()), route),
+    };
     let pass = match pass {
         Ok(pass) => pass,
-        Err(refusal) => return refusal.into_response().map(Body::new), // 429, at once
+        Err(refusal) => return refusal.into_response().map(Body::from), // 429, at once
     };
     // Spawned: the call ends when it ends and not when its client hangs up, and so does its slot.
     match tokio::spawn(ask(pass, homeserver.federation.clone())).await {

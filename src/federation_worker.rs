@@ -8,15 +8,17 @@
 use std::fmt;
 use std::future::Future;
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
 use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use crate::deadline::OutboundDeadline;
-use crate::limits::FEDERATION_WORKER_BLOCKING_THREADS;
+use crate::limits::{FEDERATION_WORKER_BLOCKING_THREADS, MEDIA_CALLBACKS};
 
 /// A private runtime, and the way across.
 ///
@@ -25,6 +27,8 @@ use crate::limits::FEDERATION_WORKER_BLOCKING_THREADS;
 pub(crate) struct FederationWorker {
     /// `None` only while being dropped.
     runtime: Option<Runtime>,
+    /// One for each callback that may run; those threads are beside the ones for the disk.
+    callbacks: Arc<Semaphore>,
     overruns: AtomicU64,
 }
 
@@ -41,18 +45,20 @@ pub(crate) enum WorkerError {
 
 impl FederationWorker {
     /// A worker with `threads` threads of its own, 0 counting as 1, and threads that come and go for what blocks: the disk,
-    /// and parsing large answers.
+    /// parsing large answers, and callbacks.
     ///
     /// *Errors:* the system gives no threads.
     pub(crate) fn start(threads: usize) -> io::Result<Self> {
         let threads = threads.max(1);
         let runtime = Builder::new_multi_thread()
             .worker_threads(threads)
-            .max_blocking_threads(FEDERATION_WORKER_BLOCKING_THREADS)
+            // Callbacks take no more than their part, so that the disk always has its own.
+            .max_blocking_threads(FEDERATION_WORKER_BLOCKING_THREADS.saturating_add(MEDIA_CALLBACKS))
             .thread_name("portcullis-federation")
             .enable_all()
             .build()?;
-        Ok(Self { runtime: Some(runtime), overruns: AtomicU64::new(0) })
+        let callbacks = Arc::new(Semaphore::new(MEDIA_CALLBACKS));
+        Ok(Self { runtime: Some(runtime), callbacks, overruns: AtomicU64::new(0) })
     }
 
     /// Runs `call` here and waits for its answer until `deadline` plus `margin` at most.
@@ -89,11 +95,41 @@ impl FederationWorker {
         })
     }
 
-    /// Runs `task` here; nobody waits for it. Once the worker goes away, it is dropped instead.
-    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        if let Some(runtime) = &self.runtime {
-            runtime.spawn(task);
-        }
+    /// Runs `task` here and waits for its end, which it has to come to by itself.
+    ///
+    /// *Errors:* [`WorkerError::Ended`]. *Panics:* never. *Blocking:* yes, as said.
+    pub(crate) fn run<F>(&self, task: F) -> Result<F::Output, WorkerError>
+    where
+        F: Future<Output: Send> + Send + 'static,
+    {
+        let runtime = self.runtime.as_ref().ok_or(WorkerError::Ended)?;
+        let (send, receive) = mpsc::sync_channel(1);
+        runtime.spawn(async move {
+            // Whoever waits is there until it has heard.
+            let _ = send.send(task.await);
+        });
+        receive.recv().map_err(|_| WorkerError::Ended)
+    }
+
+    /// Runs `call` here, and then `on_answer` with its answer on a thread where it may wait; nobody waits for it. While
+    /// [`MEDIA_CALLBACKS`] of them run, the answer waits, and what the call owned is free. Once the worker goes away, both
+    /// are dropped instead.
+    pub(crate) fn spawn<F>(&self, call: F, on_answer: impl FnOnce(F::Output) + Send + 'static)
+    where
+        F: Future<Output: Send> + Send + 'static,
+    {
+        let Some(runtime) = &self.runtime else { return };
+        let callbacks = Arc::clone(&self.callbacks);
+        runtime.spawn(async move {
+            let answer = call.await;
+            // It is never closed.
+            let Ok(turn) = callbacks.acquire_owned().await else { return };
+            tokio::task::spawn_blocking(move || {
+                // Given back in a panic too, which ends here.
+                let _turn = turn;
+                on_answer(answer);
+            });
+        });
     }
 
     /// Where tasks are spawned that are to run here.

@@ -51,9 +51,9 @@
 //! asynchronous one; `Portcullis::handle` does both halves. A server that has to answer on the thread it was asked on takes
 //! `PortcullisBuilder::inline_media` or `Portcullis::handle_blocking`: then a file counts as a lookup does, one for each client.
 //!
-//! An answer may be sent before the last byte of its file is here: its [`ResponseBody`] is streamed. It is read as an
-//! `http_body::Body`, or by [`ResponseBody::into_reader`] where threads wait; [`ResponseBody::into_bytes`] is empty then. A
-//! body that ends in [`BodyCut`] is not whole: end the connection, and never cleanly.
+//! An answer may be sent before the last byte of its file is here: its `ResponseBody` is streamed. It is read as an
+//! `http_body::Body`, or by `ResponseBody::into_reader` where threads wait; `ResponseBody::into_bytes` gives it back. A
+//! body that ends in `BodyCut` is not whole: end the connection, and never cleanly.
 //!
 //! # Numbers
 //!
@@ -146,6 +146,7 @@ pub use portcullis::{Begun, BuildError, MediaLookup, Portcullis, PortcullisBuild
 pub use proxy::local_view::RoomListQuery;
 #[cfg(feature = "outbound")]
 pub use proxy::public_rooms::InvalidListRequest;
+#[cfg(feature = "outbound")]
 pub use proxy::response_body::{BodyCut, ResponseBody};
 pub use server_name::{DnsName, Host, InvalidServerName, ServerName};
 
@@ -170,8 +171,9 @@ pub mod media {
 #[cfg(feature = "outbound")]
 pub mod local_view {
     pub use crate::proxy::local_view::{
-        AliasAnswer, InvalidPageToken, ListedRoom, LocalMedia, LocalView, RoomListPage,
+        AliasAnswer, InvalidPageToken, ListedRoom, LocalMedia, LocalView, RoomListPage, TokenAnswer,
     };
+    pub use crate::proxy::public_rooms::RoomFilter;
 }
 
 /// The README's examples, compiled and run with the doc tests.

@@ -412,6 +412,19 @@ pub const FEDERATION_WORKER_THREADS: usize = 2;
 /// *Source: ours; a disk with more at once gets no faster, and a fetch writes one piece at a time.*
 pub const FEDERATION_WORKER_BLOCKING_THREADS: usize = 16;
 
+/// Largest body of a request to our routes, in bytes: a filter of the room list, with its longest search term and most room
+/// types, is well below. *Source: the record's HTTP server.*
+pub const MAX_REQUEST_BODY_BYTES: usize = 64 * 1024;
+
+/// What a client is told to wait while nobody can tell whose its token is. *Source: ours; a database that changes over is
+/// back within seconds.*
+pub const TOKEN_RETRY: Duration = Duration::from_secs(5);
+
+/// Callbacks of `Portcullis::spawn_media` that run at once, each on a thread that comes and goes with it; more wait their
+/// turn, and hold no slot. *Source: ours; a page of images for each of several clients at once, and 64 threads that wait for
+/// a socket cost next to nothing.*
+pub const MEDIA_CALLBACKS: usize = 64;
+
 /// Bytes per second that a client has to take of a streamed answer. *Source: the record's HTTP server.*
 pub const LEAST_READ_RATE: NonZeroU32 = match NonZeroU32::new(16 * 1024) {
     Some(rate) => rate,

@@ -16,6 +16,7 @@
 mod begun;
 mod blocked;
 mod builder;
+mod claims;
 mod media;
 mod snapshot;
 pub(crate) mod sorted;
@@ -41,8 +42,8 @@ pub use self::media::MediaLookup;
 use self::media::{MediaDesk, MediaMode};
 use self::token::check_token;
 use crate::admission::{
-    Admission, ClientKey, ClientPath, DestinationRules, DestinationVerdict, Ipv6ClientPrefix, MediaPath, OutboundRoute,
-    Refusal, RoomAlias, TrustedProxies,
+    Admission, ClientKey, DestinationRules, DestinationVerdict, Ipv6ClientPrefix, MediaPath, OutboundRoute, Refusal,
+    RoomAlias, TrustedProxies,
 };
 use crate::federation_worker::{FederationWorker, WorkerError};
 use crate::outbound::call::FederationClient;
@@ -73,7 +74,7 @@ use crate::server_name::ServerName;
 /// use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
 /// use http::{HeaderValue, Method, Request, StatusCode};
 /// use http_body::Body as _;
-/// use portcullis::local_view::{AliasAnswer, InvalidPageToken, LocalView, RoomListPage};
+/// use portcullis::local_view::{AliasAnswer, InvalidPageToken, LocalView, RoomListPage, TokenAnswer};
 /// use portcullis::outbound::{
 ///     AddressPolicy, Discovery, Ed25519Signer, FederationClient, HickoryResolver, HttpsTransport, TlsRoots,
 /// };
@@ -84,7 +85,7 @@ use crate::server_name::ServerName;
 /// struct OurData; // your rooms, aliases and tokens
 ///
 /// impl LocalView for OurData {
-///     fn user_of_token(&self, _token: &str) -> Option<String> { None }
+///     fn user_of_token(&self, _token: &str) -> TokenAnswer { TokenAnswer::Unknown { soft_logout: false } }
 ///     fn room_alias(&self, _alias: &RoomAlias) -> Option<AliasAnswer> { None }
 ///     fn public_rooms(&self, _query: &RoomListQuery) -> Result<RoomListPage, InvalidPageToken> {
 ///         Ok(RoomListPage::default())
@@ -186,7 +187,8 @@ impl Portcullis {
 
     /// First half: answers what needs no other server, and takes the slot for what does.
     ///
-    /// `peer` is the address at the other end of the socket. `None`: not one of our routes, or another method on one.
+    /// `peer` is the address at the other end of the socket. `None`: not one of our routes, or another method on one, as
+    /// [`Portcullis::claims`] tells before a body is read.
     ///
     /// *Panics:* never. *Blocking:* no; call it with the homeserver's lock held if `local` needs it.
     ///
@@ -205,8 +207,11 @@ impl Portcullis {
     ///     portcullis: &Portcullis, data: &Mutex<D>, peer: IpAddr, request: &Request<Bytes>,
     ///     send: impl FnOnce(Response<ResponseBody>) + Send + 'static,
     /// ) -> bool {
-    ///     // The guard is gone at the end of this statement, before anybody is asked.
-    ///     let begun = portcullis.begin(&*data.lock().unwrap(), peer, request);
+    ///     // Not in the head of the `match`: a guard made there lives to its end, and the lock would be held meanwhile.
+    ///     let begun = {
+    ///         let data = data.lock().unwrap();
+    ///         portcullis.begin(&*data, peer, request)
+    ///     };
     ///     match begun {
     ///         None => return false,
     ///         Some(Begun::Answer(answer)) => send(answer),
@@ -217,6 +222,7 @@ impl Portcullis {
     ///     true
     /// }
     /// ```
+    #[must_use = "dropping what was begun leaves the request without an answer, and frees its slot"]
     pub fn begin(&self, local: &dyn LocalView, peer: IpAddr, request: &Request<Bytes>) -> Option<Begun> {
         self.begin_under(self.media.mode, local, peer, request)
     }
@@ -228,19 +234,17 @@ impl Portcullis {
         peer: IpAddr,
         request: &Request<Bytes>,
     ) -> Option<Begun> {
-        if MediaPath::of(request.uri().path()).is_some() {
-            return self.begin_media(local, peer, request, mode);
-        }
-        let path = ClientPath::of(request.uri().path())?;
         let method = request.method();
+        if !Self::claims(method, request.uri()) {
+            return None;
+        }
         if *method == Method::OPTIONS {
             return Some(Begun::Answer(answer::preflight()));
         }
-        let reads = *method == Method::GET || *method == Method::HEAD;
-        let posted = *method == Method::POST && path == ClientPath::PublicRooms;
-        if !reads && !posted {
-            return None;
+        if MediaPath::of(request.uri().path()).is_some() {
+            return self.begin_media(local, peer, request, mode);
         }
+        let posted = *method == Method::POST;
         let begun =
             OutboundRoute::classify(method, request.uri()).map_err(Denied::from).and_then(|route| match route {
                 Some(OutboundRoute::RoomAlias { alias }) => self.decide(local, peer, request, Asked::Alias(alias)),
@@ -371,6 +375,9 @@ impl Portcullis {
     /// The first half is done when this returns, so the slot is taken then, and `local` is not borrowed by the future.
     /// Otherwise as [`Portcullis::finish`].
     ///
+    /// With a lock around `local`, make the future in a statement of its own and await it in the next: in
+    /// `handle(&*data.lock(), …).await`, as in the head of a `match`, the guard lives until the answer is there.
+    ///
     /// ```
     /// use std::net::IpAddr;
     ///
@@ -403,8 +410,9 @@ impl Portcullis {
     }
 
     /// Both halves, for a thread of a request pool. `None`: not one of our routes. *Blocking:* as
-    /// [`Portcullis::finish_blocking`]; a homeserver with a lock calls the halves itself and releases it between them.
-    /// The example of [`Portcullis`] is about this one.
+    /// [`Portcullis::finish_blocking`]; a homeserver with a lock calls the halves itself and releases it between them, as
+    /// [`Portcullis::begin`] shows. The example of [`Portcullis`] is about this one.
+    #[must_use = "it is the answer, and none was sent"]
     pub fn handle_blocking(
         &self,
         local: &dyn LocalView,

@@ -65,8 +65,11 @@ fn the_public_api_is_what_is_listed_and_names_nobody_elses_types() {
     let (mut ground, mut wrong) = (BTreeSet::new(), Vec::new());
     for (level, features) in LEVELS {
         let items = items(features);
+        let modules = modules(&items);
         for item in &items {
             wrong.extend(foreign(level, item).map(|path| format!("{level}: {path} is nobody's to see, in: {item}")));
+            let unnameable = paths(item).into_iter().filter(|path| is_unnameable(path, &modules));
+            wrong.extend(unnameable.map(|path| format!("{level}: {path} is in no public module, in: {item}")));
         }
         let mut lines: BTreeSet<_> = listed(&items);
         lines.retain(|line| !ground.contains(line));
@@ -149,6 +152,50 @@ fn foreign(level: &str, item: &PublicItem) -> impl Iterator<Item = String> {
             && !CRATES.contains(&first)
             && !ITEMS.iter().any(|(item, server_only)| item == path && (in_server || !server_only))
     })
+}
+
+/// Our public modules, the root among them.
+fn modules(items: &[PublicItem]) -> BTreeSet<String> {
+    items.iter().filter_map(|item| item.to_string().strip_prefix("pub mod ").map(str::to_owned)).collect()
+}
+
+/// Whether this is a path of ours through a module that nobody else can name: a type that is public where it stands and is
+/// exported nowhere.
+fn is_unnameable(path: &str, modules: &BTreeSet<String>) -> bool {
+    let mut module = String::new();
+    let mut segments = path.split("::").peekable();
+    if segments.peek() != Some(&"portcullis") {
+        return false;
+    }
+    while let Some(segment) = segments.next() {
+        // The last one is an item, whichever it is; one with a capital letter is a type, and what follows is of it.
+        if segments.peek().is_none() || segment.starts_with(char::is_uppercase) {
+            return false;
+        }
+        module = if module.is_empty() { segment.to_owned() } else { format!("{module}::{segment}") };
+        if !modules.contains(&module) {
+            return true;
+        }
+    }
+    false
+}
+
+#[test]
+fn a_path_through_a_private_module_is_unnameable() {
+    let modules = ["portcullis", "portcullis::gate", "portcullis::gate::state"].map(str::to_owned).into();
+    for (path, unnameable) in [
+        ("portcullis::Portcullis", false),
+        ("portcullis::Portcullis::begin", false),
+        ("portcullis::gate", false),
+        ("portcullis::gate::Permit::finish", false),
+        ("portcullis::gate::state::transport_kind", false),
+        ("portcullis::proxy::public_rooms::RoomFilter", true),
+        ("portcullis::gate::inner::Permit", true),
+        ("http::response::Response", false),
+        ("core::proxy::Portcullis", false),
+    ] {
+        assert_eq!(is_unnameable(path, &modules), unnameable, "{path}");
+    }
 }
 
 /// Every path of two segments and more.

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode};
 use parking_lot::{Mutex, MutexGuard};
-use portcullis::local_view::{AliasAnswer, InvalidPageToken, ListedRoom, LocalView, RoomListPage};
+use portcullis::local_view::{AliasAnswer, InvalidPageToken, ListedRoom, LocalView, RoomListPage, TokenAnswer};
 use portcullis::{Begun, Portcullis, ResponseBody, RoomAlias, RoomListQuery};
 
 use super::http1::{read_request, write_answer};
@@ -48,8 +48,8 @@ pub(crate) struct Data {
 pub(crate) struct Rooms(pub(crate) Vec<ListedRoom>);
 
 impl LocalView for Rooms {
-    fn user_of_token(&self, token: &str) -> Option<String> {
-        (token == "change-me").then(|| "@porter:us.example".to_owned())
+    fn user_of_token(&self, token: &str) -> TokenAnswer {
+        (token == "change-me").then(|| "@porter:us.example".to_owned()).into()
     }
 
     fn room_alias(&self, alias: &RoomAlias) -> Option<AliasAnswer> {
@@ -170,7 +170,7 @@ impl Homeserver {
                 let (homeserver, connection, method) =
                     (Arc::clone(self), Arc::clone(connection), request.method().clone());
                 self.portcullis.spawn_media(*lookup, move |answer| {
-                    // Called on a thread that drives other calls: whoever waits for a client does it elsewhere.
+                    // It might wait for the client right here; on a thread that counts, this homeserver's own bound holds.
                     homeserver.aside(move || drop(write_answer(&connection, &method, answer)));
                 });
                 return None;

@@ -5,7 +5,9 @@ use std::fmt;
 
 use super::config::Config;
 use crate::admission::RoomAlias;
-use crate::proxy::local_view::{AliasAnswer, InvalidPageToken, ListedRoom, LocalView, RoomListPage, RoomListQuery};
+use crate::proxy::local_view::{
+    AliasAnswer, InvalidPageToken, ListedRoom, LocalView, RoomListPage, RoomListQuery, TokenAnswer,
+};
 use crate::server_name::ServerName;
 
 /// Rooms, aliases and tokens of a small homeserver. Grows with the configuration and with nothing else.
@@ -43,8 +45,8 @@ impl EmbeddedHomeserver {
 }
 
 impl LocalView for EmbeddedHomeserver {
-    fn user_of_token(&self, token: &str) -> Option<String> {
-        self.users.get(&Token(token.into())).cloned()
+    fn user_of_token(&self, token: &str) -> TokenAnswer {
+        self.users.get(&Token(token.into())).cloned().into()
     }
 
     fn room_alias(&self, alias: &RoomAlias) -> Option<AliasAnswer> {
@@ -220,9 +222,11 @@ mod tests {
 
     #[test]
     fn a_token_is_known_whole_and_never_shown() {
-        assert_eq!(homeserver().user_of_token("hush").as_deref(), Some("@alice:us.example"));
-        assert_eq!(homeserver().user_of_token("hus"), None);
-        assert_eq!(homeserver().user_of_token(""), None);
+        let alice = TokenAnswer::Good { user_id: "@alice:us.example".to_owned() };
+        assert_eq!(homeserver().user_of_token("hush"), alice);
+        for not_whole in ["hus", ""] {
+            assert_eq!(homeserver().user_of_token(not_whole), TokenAnswer::Unknown { soft_logout: false });
+        }
         assert!(!format!("{:?}", homeserver()).contains("hush"));
     }
 }

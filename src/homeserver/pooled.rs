@@ -185,7 +185,7 @@ mod tests {
         assert_eq!(rig.answered.load(Ordering::SeqCst), 0, "it was waited for");
         rig.go.add_permits(8);
         for answer in later {
-            assert_eq!(answer.await.unwrap().into_body().into_bytes(), r#""later""#);
+            assert_eq!(answer.await.unwrap().into_body().into_bytes().unwrap(), r#""later""#);
         }
     }
 

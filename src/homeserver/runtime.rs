@@ -28,7 +28,7 @@ use super::throw_away_files::ThrowAwayFiles;
 use super::upstream::{Upstream, Vouched};
 use crate::admission::{Admission, ClientKey, ClientOutboundProxyPolicy, InFlightBudget, InvalidRoute};
 use crate::outbound::BoxFuture;
-use crate::portcullis::sorted::Sorted;
+pub use crate::portcullis::sorted::{OwnData, Sorted};
 use crate::portcullis::{Begun, Portcullis, RemoteLookup};
 use crate::proxy::answer::{self, ResponseBody};
 use crate::proxy::local_view::LocalView;

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use bytes::Bytes;
-use http::{Method, Request, Response};
+use http::{Request, Response};
 
 use super::blocked::BlockedServers;
 use super::token::check_token;
@@ -27,7 +27,7 @@ use crate::admission::{
     RemoteFetchPolicy, RouteClass,
 };
 use crate::deadline::OutboundDeadline;
-use crate::proxy::answer::{self, ResponseBody};
+use crate::proxy::answer::ResponseBody;
 use crate::proxy::denied::Denied;
 use crate::proxy::local_view::LocalView;
 use crate::proxy::media::answers;
@@ -99,11 +99,7 @@ impl Portcullis {
         request: &Request<Bytes>,
         mode: MediaMode,
     ) -> Option<Begun> {
-        let method = request.method();
-        if *method == Method::OPTIONS {
-            return Some(Begun::Answer(answer::preflight()));
-        }
-        let decided = match MediaRoute::classify(method, request.uri()) {
+        let decided = match MediaRoute::classify(request.method(), request.uri()) {
             Ok(None) => return None,
             Ok(Some(route)) => self.decide_media(local, peer, request, route, mode),
             Err(invalid) => Err(invalid.into()),
@@ -177,24 +173,32 @@ impl Portcullis {
     }
 
     /// Second half for a file, for a synchronous caller that can send an answer later: returns at once, and calls `on_answer`
-    /// with the answer on a thread of our own. It must not wait there; the answer's body may still be on its way.
+    /// with the answer on a thread of our own, where it may wait: for a client that reads slowly, or for the rest of the body.
+    ///
+    /// No lookup waits for a callback, and no slot is held for one: the file's is free when its call has ended. At most
+    /// [`MEDIA_CALLBACKS`](crate::limits::MEDIA_CALLBACKS) run at once, and the answers after them wait their turn. So give
+    /// your client a write timeout, as anywhere, or let the callback do no more than hand the answer to what writes your
+    /// answers anyway, your event loop or the connection's own thread. Answers that wait are as many as the requests you have
+    /// begun and not answered, so what bounds your connections bounds them.
     ///
     /// `on_answer` is dropped uncalled if there is no more `Portcullis` by then. *Panics:* never; a panic of `on_answer` ends
     /// nothing else. *Blocking:* no.
     ///
     /// ```
     /// use std::net::IpAddr;
+    /// use std::sync::mpsc::Sender;
     ///
     /// use bytes::Bytes;
     /// use http::{Request, Response};
     /// use portcullis::local_view::LocalView;
     /// use portcullis::{Begun, Portcullis, ResponseBody};
     ///
-    /// /// On a thread of the pool; `send` writes an answer to the client, from wherever it is called.
+    /// /// On a thread of the pool; what is sent to `writer`, the connection's own thread, goes to the client.
     /// fn answer<D: LocalView>(
-    ///     portcullis: &Portcullis, data: &D, peer: IpAddr, request: &Request<Bytes>,
-    ///     send: impl FnOnce(Response<ResponseBody>) + Send + 'static,
+    ///     portcullis: &Portcullis, data: &D, peer: IpAddr, request: &Request<Bytes>, writer: Sender<Response<ResponseBody>>,
     /// ) {
+    ///     // A client that has left needs no answer, and its writer is gone.
+    ///     let send = move |answer| drop(writer.send(answer));
     ///     match portcullis.begin(data, peer, request) {
     ///         None => { /* your other routes */ }
     ///         Some(Begun::Answer(answer)) => send(answer),
@@ -204,8 +208,7 @@ impl Portcullis {
     /// }
     /// ```
     pub fn spawn_media(&self, lookup: MediaLookup, on_answer: impl FnOnce(Response<ResponseBody>) + Send + 'static) {
-        let answer = self.finish_media(lookup);
-        self.worker.spawn(async move { on_answer(answer.await) });
+        self.worker.spawn(self.finish_media(lookup), on_answer);
     }
 }
 

@@ -22,7 +22,7 @@ use tokio::time::Instant;
 
 use super::*;
 use crate::proxy::directory::fake::{Does, FakeRemote};
-use crate::proxy::local_view::{AliasAnswer, InvalidPageToken, ListedRoom, RoomListPage};
+use crate::proxy::local_view::{AliasAnswer, InvalidPageToken, ListedRoom, RoomListPage, TokenAnswer};
 use crate::proxy::media::fake::FakeOrigin;
 
 const LIST: &str = "/_matrix/client/v3/publicRooms";
@@ -34,8 +34,14 @@ const NO_ROOMS: &str = r#"{"chunk":[]}"#;
 struct Home;
 
 impl LocalView for Home {
-    fn user_of_token(&self, token: &str) -> Option<String> {
-        (token == "good").then(|| "@user:us.example".to_owned())
+    fn user_of_token(&self, token: &str) -> TokenAnswer {
+        match token {
+            "good" => TokenAnswer::Good { user_id: "@user:us.example".to_owned() },
+            "soft" => TokenAnswer::Unknown { soft_logout: true },
+            "locked" => TokenAnswer::Locked,
+            "down" => TokenAnswer::Unavailable,
+            _ => TokenAnswer::Unknown { soft_logout: false },
+        }
     }
 
     fn room_alias(&self, alias: &RoomAlias) -> Option<AliasAnswer> {

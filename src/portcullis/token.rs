@@ -4,12 +4,17 @@ use http::HeaderMap;
 use http::header::AUTHORIZATION;
 
 use crate::proxy::denied::Denied;
-use crate::proxy::local_view::LocalView;
+use crate::proxy::local_view::{LocalView, TokenAnswer};
 
 /// The token of the Authorization header is somebody's. One in the query string is not looked at, nor passed on.
 pub(super) fn check_token(local: &dyn LocalView, headers: &HeaderMap) -> Result<(), Denied> {
     let token = bearer_token(headers).ok_or(Denied::MissingToken)?;
-    local.user_of_token(token).map(drop).ok_or(Denied::UnknownToken)
+    match local.user_of_token(token) {
+        TokenAnswer::Good { .. } => Ok(()),
+        TokenAnswer::Unknown { soft_logout } => Err(Denied::UnknownToken { soft_logout }),
+        TokenAnswer::Locked => Err(Denied::UserLocked),
+        TokenAnswer::Unavailable => Err(Denied::TokenUnavailable),
+    }
 }
 
 /// The token of the first Authorization header, if it is one of a client's.

@@ -13,7 +13,8 @@
 //! | the peer does not know the alias | 404 | `M_NOT_FOUND` |
 //! | a name or a parameter is not valid | 400 | `M_INVALID_PARAM` |
 //! | the body is not JSON, or not of the right form | 400 | `M_NOT_JSON`, `M_BAD_JSON` |
-//! | a token is missing, or nobody's | 401 | `M_MISSING_TOKEN`, `M_UNKNOWN_TOKEN` |
+//! | a token is missing, nobody's, or a locked user's | 401 | `M_MISSING_TOKEN`, `M_UNKNOWN_TOKEN`, `M_USER_LOCKED` |
+//! | nobody can tell whose the token is | 503 | `M_UNKNOWN`, `Retry-After` |
 //!
 //! Files have a table of their own in `media`: what is sent of a file, and what where there is none.
 //!
@@ -30,6 +31,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use serde::Serialize;
 
 use crate::admission::{InvalidRoute, Refusal};
+#[cfg(feature = "outbound")]
 pub(crate) use crate::proxy::response_body::ResponseBody;
 
 #[derive(Serialize)]
@@ -41,12 +43,12 @@ struct ErrorContent<'a> {
 }
 
 /// A Matrix error. `text` is ours: never a peer's or a resolver's words.
-pub(crate) fn error(status: StatusCode, errcode: &str, text: &str) -> Response<ResponseBody> {
+pub(crate) fn error<B: From<Bytes>>(status: StatusCode, errcode: &str, text: &str) -> Response<B> {
     json(status, &ErrorContent { errcode, error: text, retry_after_ms: None })
 }
 
 /// A JSON answer with the headers that every answer carries.
-pub(crate) fn json<T: Serialize>(status: StatusCode, content: &T) -> Response<ResponseBody> {
+pub(crate) fn json<B: From<Bytes>>(status: StatusCode, content: &impl Serialize) -> Response<B> {
     match serde_json::to_vec(content) {
         Ok(bytes) => with_headers(status, bytes.into()),
         // No type of ours gets here: none has a key that is not a text.
@@ -54,8 +56,8 @@ pub(crate) fn json<T: Serialize>(status: StatusCode, content: &T) -> Response<Re
     }
 }
 
-fn with_headers(status: StatusCode, body: Bytes) -> Response<ResponseBody> {
-    let mut response = Response::new(ResponseBody::from(body));
+fn with_headers<B: From<Bytes>>(status: StatusCode, body: Bytes) -> Response<B> {
+    let mut response = Response::new(B::from(body));
     *response.status_mut() = status;
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -101,9 +103,13 @@ impl Refusal {
     /// let answer = Refusal::ClientCap { retry_after: Duration::from_millis(1500) }.into_response();
     /// assert_eq!(answer.status(), 429);
     /// assert_eq!(answer.headers()["retry-after"], "2"); // and retry_after_ms is 1500
+    /// assert!(answer.body().starts_with(br#"{"errcode":"M_LIMIT_EXCEEDED""#));
     /// ```
+    ///
+    /// It carries no `Content-Length`; the server that writes it adds the length of these bytes, and leaves the bytes out
+    /// where the request was `HEAD`.
     #[must_use]
-    pub fn into_response(self) -> Response<ResponseBody> {
+    pub fn into_response(self) -> Response<Bytes> {
         match self {
             Self::GlobalCap { retry_after } => limit_exceeded(
                 "This server has too many lookups at other servers in flight, try again soon",
@@ -129,12 +135,12 @@ impl Refusal {
 /// The same whether the file is not there or not to be fetched.
 const NO_SUCH_FILE: &str = "There is no such file here";
 
-fn not_found(text: &str) -> Response<ResponseBody> {
+fn not_found<B: From<Bytes>>(text: &str) -> Response<B> {
     error(StatusCode::NOT_FOUND, "M_NOT_FOUND", text)
 }
 
 /// Both retry fields from the one duration, rounded up: told to wait 0, a client spins.
-fn limit_exceeded(text: &str, retry_after: Duration) -> Response<ResponseBody> {
+fn limit_exceeded<B: From<Bytes>>(text: &str, retry_after: Duration) -> Response<B> {
     let milliseconds = u64::try_from(retry_after.as_micros().div_ceil(1000)).unwrap_or(u64::MAX).max(1);
     let content = ErrorContent { errcode: "M_LIMIT_EXCEEDED", error: text, retry_after_ms: Some(milliseconds) };
     let mut response = json(StatusCode::TOO_MANY_REQUESTS, &content);
@@ -145,12 +151,12 @@ fn limit_exceeded(text: &str, retry_after: Duration) -> Response<ResponseBody> {
 impl InvalidRoute {
     /// The answer to a request that names nothing valid: 400 `M_INVALID_PARAM`.
     #[must_use]
-    pub fn into_response(self) -> Response<ResponseBody> {
+    pub fn into_response(self) -> Response<Bytes> {
         invalid_parameter(&self.to_string())
     }
 }
 
-fn invalid_parameter(text: &str) -> Response<ResponseBody> {
+fn invalid_parameter<B: From<Bytes>>(text: &str) -> Response<B> {
     error(StatusCode::BAD_REQUEST, "M_INVALID_PARAM", text)
 }
 
@@ -160,9 +166,10 @@ mod lookups {
 
     use super::{Bytes, Response, ResponseBody, StatusCode, error, invalid_parameter, json, not_found, with_headers};
     use http::HeaderValue;
-    use http::header::ACCESS_CONTROL_MAX_AGE;
+    use http::header::{ACCESS_CONTROL_MAX_AGE, RETRY_AFTER};
 
     use super::{Duration, media};
+    use crate::limits::TOKEN_RETRY;
     use crate::outcome::Outcome;
     use crate::proxy::denied::Denied;
     use crate::proxy::directory::{Found, LookupFailure, LookupKind};
@@ -172,7 +179,7 @@ mod lookups {
     impl InvalidListRequest {
         /// The answer to a room list request that is not valid: 400 with `M_NOT_JSON`, `M_BAD_JSON` or `M_INVALID_PARAM`.
         #[must_use]
-        pub fn into_response(self) -> Response<ResponseBody> {
+        pub fn into_response(self) -> Response<Bytes> {
             let errcode = match self {
                 Self::NotJson => "M_NOT_JSON",
                 Self::Form => "M_BAD_JSON",
@@ -186,23 +193,47 @@ mod lookups {
         /// The answer to a request that goes no further.
         pub(crate) fn into_response(self) -> Response<ResponseBody> {
             match self {
-                Self::Route(invalid) => invalid.into_response(),
-                Self::List(invalid) => invalid.into_response(),
+                Self::Route(invalid) => invalid.into_response().map(ResponseBody::from),
+                Self::List(invalid) => invalid.into_response().map(ResponseBody::from),
                 Self::PageToken(invalid) => invalid_parameter(&invalid.to_string()),
                 Self::MissingToken => {
                     error(StatusCode::UNAUTHORIZED, "M_MISSING_TOKEN", "This request needs an access token")
                 }
-                Self::UnknownToken => {
-                    error(StatusCode::UNAUTHORIZED, "M_UNKNOWN_TOKEN", "The access token is not known here")
-                }
+                Self::UnknownToken { soft_logout } => bad_token(false, soft_logout),
+                Self::UserLocked => bad_token(true, true),
+                Self::TokenUnavailable => token_unavailable(),
                 Self::NoSuchAlias => no_such_alias(),
-                Self::Refused(refusal) => refusal.into_response(),
+                Self::Refused(refusal) => refusal.into_response().map(ResponseBody::from),
                 Self::MediaRefused(refusal) => media::media_refused(refusal),
                 Self::NoMedia(failure) => media::failure(failure),
                 Self::LegacyMedia => media::legacy_is_off(),
                 Self::Stopping => stopping(),
             }
         }
+    }
+
+    /// A token that is of no use, and whether its session is still there all the same.
+    pub(crate) fn bad_token(locked: bool, soft_logout: bool) -> Response<ResponseBody> {
+        #[derive(serde::Serialize)]
+        struct Content {
+            errcode: &'static str,
+            error: &'static str,
+            #[serde(skip_serializing_if = "std::ops::Not::not")]
+            soft_logout: bool,
+        }
+        let (errcode, error) = if locked {
+            ("M_USER_LOCKED", "This account is locked")
+        } else {
+            ("M_UNKNOWN_TOKEN", "The access token is not known here")
+        };
+        json(StatusCode::UNAUTHORIZED, &Content { errcode, error, soft_logout })
+    }
+
+    /// Nobody can tell now whose a token is.
+    fn token_unavailable() -> Response<ResponseBody> {
+        let mut answer = error(StatusCode::SERVICE_UNAVAILABLE, "M_UNKNOWN", "Access tokens cannot be looked up now");
+        answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from(TOKEN_RETRY.as_secs()));
+        answer
     }
 
     /// The answer to OPTIONS, which does no work.
@@ -300,7 +331,9 @@ pub(crate) mod homeserver;
 pub(crate) mod media;
 
 #[cfg(feature = "outbound")]
-pub(crate) use lookups::{alias, judge_alias, judge_room_list, knows_no_post, lookup, preflight, room_list, stopping};
+pub(crate) use lookups::{
+    alias, bad_token, judge_alias, judge_room_list, knows_no_post, lookup, preflight, room_list, stopping,
+};
 
 #[cfg(test)]
 mod tests;

@@ -17,7 +17,14 @@ pub(crate) enum Denied {
     /// It needs an access token and has none.
     MissingToken,
     /// Its access token is nobody's.
-    UnknownToken,
+    UnknownToken {
+        /// The session is still there.
+        soft_logout: bool,
+    },
+    /// Its access token is a locked user's.
+    UserLocked,
+    /// Whose its access token is cannot be told now.
+    TokenUnavailable,
     /// A local alias that is not there.
     NoSuchAlias,
     /// Refused at the door.

@@ -11,15 +11,18 @@ use crate::proxy::response_body::ResponseBody;
 /// request.
 ///
 /// ```
-/// use portcullis::local_view::{AliasAnswer, InvalidPageToken, ListedRoom, LocalView, RoomListPage};
+/// use portcullis::local_view::{AliasAnswer, InvalidPageToken, ListedRoom, LocalView, RoomListPage, TokenAnswer};
 /// use portcullis::{RoomAlias, RoomListQuery};
 ///
 /// /// A homeserver with one room and one user.
 /// struct OneRoom;
 ///
 /// impl LocalView for OneRoom {
-///     fn user_of_token(&self, token: &str) -> Option<String> {
-///         (token == "change-me").then(|| "@porter:us.example".to_owned())
+///     fn user_of_token(&self, token: &str) -> TokenAnswer {
+///         match token {
+///             "change-me" => TokenAnswer::Good { user_id: "@porter:us.example".to_owned() },
+///             _ => TokenAnswer::Unknown { soft_logout: false },
+///         }
 ///     }
 ///
 ///     fn room_alias(&self, alias: &RoomAlias) -> Option<AliasAnswer> {
@@ -43,11 +46,78 @@ use crate::proxy::response_body::ResponseBody;
 /// # let query = RoomListQuery::default();
 /// # assert_eq!(OneRoom.public_rooms(&query).unwrap().chunk.len(), 1);
 /// # assert!(OneRoom.room_alias(&"#hall:us.example".parse().unwrap()).is_some());
-/// # assert!(OneRoom.user_of_token("x").is_none());
+/// # assert_eq!(OneRoom.user_of_token("x"), TokenAnswer::Unknown { soft_logout: false });
+/// ```
+///
+/// # Where the data are not at hand
+///
+/// An asynchronous homeserver whose data are in a database reads before it asks: what may be asked about a request is told by
+/// its method, path and query. The view is then what was read for this one request. If it cannot be read, the request is
+/// answered 503 by the homeserver itself, and nothing here is asked; `None` would say that there is no such alias or file.
+/// Or it calls [`Portcullis::begin`](crate::Portcullis::begin) in `tokio::task::spawn_blocking`, whose thread may wait.
+///
+/// ```
+/// use std::net::IpAddr;
+///
+/// use bytes::Bytes;
+/// use http::header::AUTHORIZATION;
+/// use http::{Request, Response};
+/// use portcullis::local_view::{AliasAnswer, InvalidPageToken, LocalView, RoomListPage, TokenAnswer};
+/// use portcullis::{OutboundRoute, Portcullis, ResponseBody, RoomAlias, RoomListQuery};
+///
+/// # struct Database;
+/// # struct IsDown;
+/// # impl Database {
+/// #     async fn token(&self, _: &str) -> Result<TokenAnswer, IsDown> { Err(IsDown) }
+/// #     async fn alias(&self, _: &RoomAlias) -> Result<Option<AliasAnswer>, IsDown> { Ok(None) }
+/// #     async fn rooms(&self, _: &RoomListQuery) -> Result<RoomListPage, IsDown> { Ok(RoomListPage::default()) }
+/// # }
+/// /// What was read for one request.
+/// struct ReadAhead {
+///     token: TokenAnswer,
+///     alias: Option<AliasAnswer>,
+///     rooms: RoomListPage,
+/// }
+///
+/// impl LocalView for ReadAhead {
+///     fn user_of_token(&self, _: &str) -> TokenAnswer { self.token.clone() }
+///     fn room_alias(&self, _: &RoomAlias) -> Option<AliasAnswer> { self.alias.clone() }
+///     fn public_rooms(&self, _: &RoomListQuery) -> Result<RoomListPage, InvalidPageToken> { Ok(self.rooms.clone()) }
+/// }
+///
+/// async fn read(database: &Database, portcullis: &Portcullis, request: &Request<Bytes>) -> Result<ReadAhead, IsDown> {
+///     let bearer = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "));
+///     let token = match bearer {
+///         Some(token) => database.token(token).await.unwrap_or(TokenAnswer::Unavailable),
+///         None => TokenAnswer::Unknown { soft_logout: false }, // not asked for
+///     };
+///     let mut read = ReadAhead { token, alias: None, rooms: RoomListPage::default() };
+///     let ours = portcullis.admission().own_name();
+///     match OutboundRoute::classify(request.method(), request.uri()) {
+///         Ok(Some(route)) if !route.destination().is_same_server(ours) => {} // another server's
+///         Ok(Some(OutboundRoute::RoomAlias { alias })) => read.alias = database.alias(&alias).await?,
+///         Ok(_) => if let Ok(query) = RoomListQuery::of(request) {
+///             read.rooms = database.rooms(&query).await?; // for a file too, and for nothing, where they are switched on
+///         },
+///         Err(_) => {} // 400
+///     }
+///     Ok(read)
+/// }
+///
+/// /// `Ok(None)`: for your other routes; `Err`: 503.
+/// async fn answer(
+///     database: &Database, portcullis: &Portcullis, peer: IpAddr, request: &Request<Bytes>,
+/// ) -> Result<Option<Response<ResponseBody>>, IsDown> {
+///     if !Portcullis::claims(request.method(), request.uri()) {
+///         return Ok(None);
+///     }
+///     let read = read(database, portcullis, request).await?;
+///     Ok(portcullis.handle(&read, peer, request).await)
+/// }
 /// ```
 pub trait LocalView {
-    /// Who this access token belongs to; `None` if nobody.
-    fn user_of_token(&self, token: &str) -> Option<String>;
+    /// Who this access token belongs to.
+    fn user_of_token(&self, token: &str) -> TokenAnswer;
 
     /// The room a local alias points to; `None` is answered 404. Only aliases of this server are asked for.
     fn room_alias(&self, alias: &RoomAlias) -> Option<AliasAnswer>;
@@ -62,6 +132,36 @@ pub trait LocalView {
     fn media(&self, media_id: &MediaId, variant: MediaVariant) -> Option<LocalMedia> {
         let _ = (media_id, variant);
         None
+    }
+}
+
+/// What is known of an access token. Only a good one lets a request go on.
+///
+/// A homeserver that has nothing else to say makes one of an `Option` with the user's id.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TokenAnswer {
+    /// It is this user's.
+    Good {
+        /// The user's id.
+        user_id: String,
+    },
+    /// It is nobody's: 401 `M_UNKNOWN_TOKEN`.
+    Unknown {
+        /// Whether the session is still there, and its client may log in anew and keep its keys; one that is not told so
+        /// throws them away.
+        soft_logout: bool,
+    },
+    /// The account is locked: 401 `M_USER_LOCKED` with `soft_logout`, as the specification has it.
+    Locked,
+    /// It cannot be told now: the table of tokens is down, say. 503, which logs nobody out as a 401 would.
+    Unavailable,
+}
+
+impl From<Option<String>> for TokenAnswer {
+    /// `None`: it is nobody's, and the session is gone.
+    fn from(user_id: Option<String>) -> Self {
+        user_id.map_or(Self::Unknown { soft_logout: false }, |user_id| Self::Good { user_id })
     }
 }
 

@@ -23,9 +23,11 @@ pub(crate) mod media_store;
 pub(crate) mod public_rooms;
 #[cfg(feature = "outbound")]
 pub(crate) mod remembered;
+#[cfg(feature = "outbound")]
 pub(crate) mod response_body;
 #[cfg(feature = "outbound")]
 pub(crate) mod room_alias;
+#[cfg(feature = "outbound")]
 mod wait_here;
 #[cfg(feature = "outbound")]
 pub(crate) mod watch;

@@ -9,7 +9,6 @@ use std::task::{Context, Poll};
 use bytes::{Buf as _, Bytes};
 use http_body::{Body, Frame, SizeHint};
 
-#[cfg(feature = "outbound")]
 use crate::proxy::media_store::FileReader;
 use crate::proxy::wait_here::wait_here;
 
@@ -26,7 +25,6 @@ pub struct ResponseBody {
 enum Kind {
     /// Empty once they were read.
     Bytes(Bytes),
-    #[cfg(feature = "outbound")]
     File(FileReader),
     Streamed(AnyBody),
 }
@@ -43,28 +41,33 @@ impl ResponseBody {
         Self { kind: Kind::Streamed(AnyBody(Box::pin(body))) }
     }
 
-    /// The whole body, if it is one of bytes: ready at once, nothing is waited for. Empty if it was read already, and empty
-    /// for one that [is streamed](Self::is_streamed); that is read by [`ResponseBody::into_reader`] or as an
-    /// [`http_body::Body`].
+    /// The whole body, if it is one of bytes: ready at once, nothing is waited for.
     ///
     /// Such an answer carries no `Content-Length`; the server that writes it adds the length of these bytes, and leaves the
     /// bytes out where the request was `HEAD`. *Panics:* never. *Blocking:* no.
     ///
-    /// ```
-    /// use std::time::Duration;
-    /// use portcullis::Refusal;
+    /// *Errors:* the body as it was, if it [is streamed](Self::is_streamed), as files are: to be read by
+    /// [`ResponseBody::into_reader`] or as an [`http_body::Body`].
     ///
-    /// let answer = Refusal::GlobalCap { retry_after: Duration::from_secs(1) }.into_response();
-    /// let body = answer.into_body().into_bytes();
-    /// assert!(body.starts_with(br#"{"errcode":"M_LIMIT_EXCEEDED""#));
     /// ```
-    #[must_use]
-    pub fn into_bytes(self) -> Bytes {
+    /// use std::io::{self, Write};
+    ///
+    /// use portcullis::ResponseBody;
+    ///
+    /// fn write(body: ResponseBody, socket: &mut dyn Write) -> io::Result<()> {
+    ///     match body.into_bytes() {
+    ///         Ok(bytes) => socket.write_all(&bytes),
+    ///         Err(streamed) => io::copy(&mut streamed.into_reader(), socket).map(drop),
+    ///     }
+    /// }
+    /// # let (body, mut socket) = (ResponseBody::from(bytes::Bytes::from_static(b"{}")), Vec::new());
+    /// # write(body, &mut socket).unwrap();
+    /// # assert_eq!(socket, b"{}");
+    /// ```
+    pub fn into_bytes(self) -> Result<Bytes, Self> {
         match self.kind {
-            Kind::Bytes(bytes) => bytes,
-            #[cfg(feature = "outbound")]
-            Kind::File(_) => Bytes::new(),
-            Kind::Streamed(_) => Bytes::new(),
+            Kind::Bytes(bytes) => Ok(bytes),
+            Kind::File(_) | Kind::Streamed(_) => Err(self),
         }
     }
 
@@ -83,18 +86,17 @@ impl ResponseBody {
     ///
     /// ```
     /// use std::io::Read as _;
-    /// use std::time::Duration;
-    /// use portcullis::Refusal;
     ///
-    /// let answer = Refusal::GlobalCap { retry_after: Duration::from_secs(1) }.into_response();
+    /// use bytes::Bytes;
+    /// use portcullis::ResponseBody;
+    ///
     /// let mut body = String::new();
-    /// answer.into_body().into_reader().read_to_string(&mut body).unwrap();
-    /// assert!(body.starts_with(r#"{"errcode":"M_LIMIT_EXCEEDED""#));
+    /// ResponseBody::from(Bytes::from_static(b"{}")).into_reader().read_to_string(&mut body).unwrap();
+    /// assert_eq!(body, "{}");
     /// ```
     pub fn into_reader(self) -> impl io::Read + Send + 'static {
         match self.kind {
             Kind::Bytes(bytes) => Reader::Bytes(bytes.reader()),
-            #[cfg(feature = "outbound")]
             Kind::File(file) => Reader::File(file.into_blocking()),
             Kind::Streamed(body) => Reader::Streamed { body, piece: Bytes::new() },
         }
@@ -104,19 +106,14 @@ impl ResponseBody {
 /// Reads a body.
 enum Reader {
     Bytes(bytes::buf::Reader<Bytes>),
-    #[cfg(feature = "outbound")]
     File(crate::proxy::media_store::BlockingFileReader),
-    Streamed {
-        body: AnyBody,
-        piece: Bytes,
-    },
+    Streamed { body: AnyBody, piece: Bytes },
 }
 
 impl io::Read for Reader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
             Self::Bytes(bytes) => bytes.read(buffer),
-            #[cfg(feature = "outbound")]
             Self::File(file) => file.read(buffer),
             Self::Streamed { body, piece } => {
                 while piece.is_empty() {
@@ -159,7 +156,6 @@ impl From<Bytes> for ResponseBody {
     }
 }
 
-#[cfg(feature = "outbound")]
 impl From<FileReader> for ResponseBody {
     fn from(file: FileReader) -> Self {
         Self { kind: Kind::File(file) }
@@ -174,7 +170,6 @@ impl Body for ResponseBody {
         match &mut self.kind {
             Kind::Bytes(bytes) if bytes.is_empty() => Poll::Ready(None),
             Kind::Bytes(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
-            #[cfg(feature = "outbound")]
             Kind::File(file) => Pin::new(file).poll_frame(context),
             Kind::Streamed(body) => body.0.as_mut().poll_frame(context),
         }
@@ -183,7 +178,6 @@ impl Body for ResponseBody {
     fn is_end_stream(&self) -> bool {
         match &self.kind {
             Kind::Bytes(bytes) => bytes.is_empty(),
-            #[cfg(feature = "outbound")]
             Kind::File(file) => file.is_end_stream(),
             Kind::Streamed(body) => body.0.is_end_stream(),
         }
@@ -192,7 +186,6 @@ impl Body for ResponseBody {
     fn size_hint(&self) -> SizeHint {
         match &self.kind {
             Kind::Bytes(bytes) => SizeHint::with_exact(u64::try_from(bytes.len()).unwrap_or(0)),
-            #[cfg(feature = "outbound")]
             Kind::File(file) => file.size_hint(),
             Kind::Streamed(body) => body.0.size_hint(),
         }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{HeaderMap, Request, Response};
 use http_body_util::BodyExt as _;
-use portcullis::local_view::{AliasAnswer, InvalidPageToken, ListedRoom, LocalView, RoomListPage};
+use portcullis::local_view::{AliasAnswer, InvalidPageToken, ListedRoom, LocalView, RoomListPage, TokenAnswer};
 use portcullis::{Portcullis, ResponseBody, RoomAlias, RoomListQuery};
 use serde_json::Value;
 use tokio::time::Instant;
@@ -24,8 +24,8 @@ pub(crate) const OWN_ROOM: &str = "!here:hs.self.example";
 pub(crate) struct Home;
 
 impl LocalView for Home {
-    fn user_of_token(&self, token: &str) -> Option<String> {
-        (token == TOKEN).then(|| format!("@user:{OWN_NAME}"))
+    fn user_of_token(&self, token: &str) -> TokenAnswer {
+        (token == TOKEN).then(|| format!("@user:{OWN_NAME}")).into()
     }
 
     fn room_alias(&self, alias: &RoomAlias) -> Option<AliasAnswer> {

@@ -111,8 +111,8 @@ async fn the_rules_come_before_the_store_before_the_slot_before_the_first_questi
 pub(crate) struct TheirTokens;
 
 impl portcullis::local_view::LocalView for TheirTokens {
-    fn user_of_token(&self, token: &str) -> Option<String> {
-        (token == "good").then(|| "@user:hs.self.example".to_owned())
+    fn user_of_token(&self, token: &str) -> portcullis::local_view::TokenAnswer {
+        (token == "good").then(|| "@user:hs.self.example".to_owned()).into()
     }
 
     fn room_alias(&self, _: &portcullis::RoomAlias) -> Option<portcullis::local_view::AliasAnswer> {

@@ -23,7 +23,7 @@ use portcullis::homeserver::pooled::PooledHomeserver;
 use portcullis::homeserver::request_pool::RequestPool;
 use portcullis::homeserver::router::Router;
 use portcullis::homeserver::runtime::HomeserverRuntime;
-use portcullis::local_view::{AliasAnswer, InvalidPageToken, LocalView, RoomListPage};
+use portcullis::local_view::{AliasAnswer, InvalidPageToken, LocalView, RoomListPage, TokenAnswer};
 use portcullis::outbound::{
     AddressPolicy, Attempt, BoxFuture, Discovery, DnsError, Ed25519Signer, FederationClient, HttpsTransport,
     RemoteBody, Resolve, SrvRecord, SrvService, TlsRoots, Transport, TransportError, TransportPhase,
@@ -238,8 +238,8 @@ pub(crate) fn allowing(networks: &[&str]) -> AddressPolicy {
 pub(crate) struct Home;
 
 impl LocalView for Home {
-    fn user_of_token(&self, token: &str) -> Option<String> {
-        (token == "secret-token").then(|| "@user:us.example".to_owned())
+    fn user_of_token(&self, token: &str) -> TokenAnswer {
+        (token == "secret-token").then(|| "@user:us.example".to_owned()).into()
     }
 
     fn room_alias(&self, alias: &RoomAlias) -> Option<AliasAnswer> {

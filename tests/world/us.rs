@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Request};
 use http_body_util::BodyExt as _;
-use portcullis::local_view::{AliasAnswer, InvalidPageToken, LocalView, RoomListPage};
+use portcullis::local_view::{AliasAnswer, InvalidPageToken, LocalView, RoomListPage, TokenAnswer};
 use portcullis::media::{MediaStoreConfig, RemoteFetchPolicy};
 use portcullis::outbound::{
     AddressPolicy, CallError, Destination, Discovery, DiscoveryError, Ed25519Signer, Endpoint, FederationClient,
@@ -151,8 +151,8 @@ impl Us {
 struct Home;
 
 impl LocalView for Home {
-    fn user_of_token(&self, token: &str) -> Option<String> {
-        (token == TOKEN).then(|| format!("@user:{OWN_NAME}"))
+    fn user_of_token(&self, token: &str) -> TokenAnswer {
+        (token == TOKEN).then(|| format!("@user:{OWN_NAME}")).into()
     }
 
     fn room_alias(&self, _: &RoomAlias) -> Option<AliasAnswer> {

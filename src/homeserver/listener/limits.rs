@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use crate::admission::{Ipv6ClientPrefix, TrustedProxies};
 use crate::limits::{
-    CLIENT_CONNECTIONS_BESIDE_MEDIA, LEAST_READ_RATE, LINGER_BYTES, LINGER_TIME, MEDIA_DEADLINE, MEDIA_PER_CLIENT,
-    READ_GRACE, SEND_BUFFER_BYTES, WORKER_MARGIN,
+    CLIENT_CONNECTIONS_BESIDE_MEDIA, LEAST_READ_RATE, LINGER_BYTES, LINGER_TIME, MAX_REQUEST_BODY_BYTES,
+    MEDIA_DEADLINE, MEDIA_PER_CLIENT, READ_GRACE, SEND_BUFFER_BYTES, WORKER_MARGIN,
 };
 
 /// The bounds of a listener. [`ListenerLimits::default`] is what `portcullis serve` uses; tests shorten them.
@@ -83,7 +83,7 @@ impl Default for ListenerLimits {
             ipv6_client_prefix: Ipv6ClientPrefix::default(),
             max_head_bytes: 32 * 1024,
             max_header_lines: 100,
-            max_body_bytes: 64 * 1024,
+            max_body_bytes: MAX_REQUEST_BODY_BYTES,
             head_time: Duration::from_secs(10),
             body_time: Duration::from_secs(15),
             max_requests_per_connection: 1000,

@@ -23,7 +23,7 @@ struct Refusing(AtomicBool);
 impl Handler for Refusing {
     fn handle(&self, _: IpAddr, _: Request<Bytes>) -> BoxFuture<'static, Response<ResponseBody>> {
         let answer = if self.0.load(Ordering::SeqCst) {
-            Refusal::ClientCap { retry_after: SECOND }.into_response()
+            Refusal::ClientCap { retry_after: SECOND }.into_response().map(ResponseBody::from)
         } else {
             answer::json(http::StatusCode::OK, &"ok")
         };

@@ -125,7 +125,7 @@ impl Upstream {
             Ok(Sorted::Here { needs_token: true }) => self.ask_whose(peer, request),
             Ok(Sorted::Here { needs_token: false }) => Before::Pool(Some(self.vouched(None))),
             Ok(Sorted::Own(own)) => self.pass_on(&own, peer, request),
-            Err(invalid) => answered(invalid.into_response()),
+            Err(invalid) => answered(invalid.into_response().map(ResponseBody::from)),
         }
     }
 
@@ -174,7 +174,7 @@ impl Upstream {
         };
         let rebuilt = match rebuild(own, &self.own_name, &asker, &self.via, request) {
             Ok(rebuilt) => rebuilt,
-            Err(NotPassedOn::Invalid(invalid)) => return answered(invalid.into_response()),
+            Err(NotPassedOn::Invalid(invalid)) => return answered(invalid.into_response().map(ResponseBody::from)),
             // With an account aliases are made and deleted, which only the homeserver behind does.
             Err(NotPassedOn::Method) if matches!(own, OwnData::Alias(_)) => {
                 return answered(unrecognised_method("GET, HEAD, PUT, DELETE, OPTIONS"));

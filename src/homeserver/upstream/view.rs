@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::tokens::TokenDesk;
 use crate::admission::RoomAlias;
-use crate::proxy::local_view::{AliasAnswer, InvalidPageToken, LocalView, RoomListPage, RoomListQuery};
+use crate::proxy::local_view::{AliasAnswer, InvalidPageToken, LocalView, RoomListPage, RoomListQuery, TokenAnswer};
 
 /// What the homeserver behind said before the request was given a thread. Nobody is asked from here.
 pub struct Vouched {
@@ -22,8 +22,8 @@ impl Vouched {
 
 impl LocalView for Vouched {
     /// A token that need not be known is a user's if that happens to be known.
-    fn user_of_token(&self, token: &str) -> Option<String> {
-        self.user.clone().or_else(|| self.desk.user_of(token)).map(String::from)
+    fn user_of_token(&self, token: &str) -> TokenAnswer {
+        self.user.clone().or_else(|| self.desk.user_of(token)).map(String::from).into()
     }
 
     /// Never asked: the homeserver answers for its own aliases.

@@ -65,6 +65,63 @@ async fn f15_post_needs_a_token_wherever_it_leads() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_is_claimed_is_what_is_begun() {
+    let remote = FakeRemote::new(|_| Does::StaySilent);
+    let (mut claimed, mut others) = (0, 0);
+    for legacy in [false, true] {
+        let portcullis = builder(8, &remote).legacy_media(legacy).build().unwrap();
+        for path in [
+            LIST,
+            "/_matrix/client/r0/publicRooms?server=r.example",
+            "/_matrix/client/v3/%70ublicRooms?server=127.1",
+            "/_matrix/client/v3/publicRooms/",
+            "/_matrix/client/v2/publicRooms",
+            "/_matrix/client/v3/directory/room/%23a:r.example",
+            "/_matrix/client/v3/directory/room/nonsense",
+            "/_matrix/client/v3/directory/room/",
+            "/_matrix/client/v3/directory/list/room/!a",
+            "/_matrix/client/v1/media/download/r.example/a",
+            "/_matrix/client/v1/media/thumbnail/127.1/a",
+            "/_matrix/client/v1/media/config",
+            "/_matrix/media/v3/download/r.example/a/b.png",
+            "/_matrix/media/v3/upload",
+            "/_matrix/client/v3/sync",
+            "/",
+        ] {
+            for method in ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "get"] {
+                let request = Request::builder().method(method).uri(path).body(Bytes::new()).unwrap();
+                let begun = portcullis.begin(&Home, address(1), &request).is_some();
+                assert_eq!(Portcullis::claims(request.method(), request.uri()), begun, "{method} {path}");
+                *if begun { &mut claimed } else { &mut others } += 1;
+            }
+        }
+    }
+    // 3 lists under 4 methods, 2 aliases and 3 files under 3.
+    assert_eq!((claimed, others), (2 * (3 * 4 + 5 * 3), 2 * (16 * 8 - 27)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_token_that_cannot_be_looked_up_logs_nobody_out() {
+    let remote = untouched();
+    let portcullis = builder(2, &remote).require_token_for_remote(true).build().unwrap();
+    for (token, outcome, soft_logout, retry_after) in [
+        ("bad", (401, "M_UNKNOWN_TOKEN"), false, None),
+        ("soft", (401, "M_UNKNOWN_TOKEN"), true, None),
+        ("locked", (401, "M_USER_LOCKED"), true, None),
+        ("down", (503, "M_UNKNOWN"), false, Some("5")),
+    ] {
+        let file = get("/_matrix/client/v1/media/download/r.example/a");
+        for mut request in [post(LIST, "{}"), list_of("r.example"), alias("%23a:r.example"), file] {
+            request.headers_mut().insert(AUTHORIZATION, format!("Bearer {token}").parse().unwrap());
+            let seen = answered_at_once(&portcullis, 1, &request).await.unwrap();
+            assert_eq!((seen.outcome(), seen.retry_after.as_deref()), (outcome, retry_after), "{token}");
+            assert_eq!(seen.content.get("soft_logout").is_some_and(|said| said == true), soft_logout, "{token}");
+        }
+    }
+    assert_at_rest(&portcullis);
+}
+
+#[tokio::test(start_paused = true)]
 async fn anonymous_gets_can_be_closed_and_local_answers_stay_open() {
     let remote = FakeRemote::saying(200, NO_ROOMS);
     let closed = builder(4, &remote).require_token_for_remote(true).build().unwrap();

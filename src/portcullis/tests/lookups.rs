@@ -318,6 +318,24 @@ async fn draining_refuses_new_calls_waits_and_then_cuts_the_rest_short() {
     assert_at_rest(&portcullis);
 }
 
+#[test]
+fn draining_without_a_runtime_is_the_same() {
+    let remote = FakeRemote::new(|_| Does::StaySilent);
+    let portcullis = portcullis(8, &remote);
+    std::thread::scope(|scope| {
+        let silent = scope.spawn(|| portcullis.handle_blocking(&Home, address(1), &list_of("r.example")).unwrap());
+        while remote.opened() == 0 {
+            std::thread::yield_now();
+        }
+        assert_eq!(portcullis.drain_blocking(Duration::from_millis(20)), 1);
+        assert_eq!(silent.join().unwrap().status(), 503);
+    });
+    let refused = portcullis.handle_blocking(&Home, address(2), &list_of("s.example")).unwrap();
+    assert_eq!((refused.status().as_u16(), remote.opened()), (503, 1));
+    assert_eq!(portcullis.drain_blocking(Duration::MAX), 0);
+    assert_at_rest(&portcullis);
+}
+
 #[tokio::test(start_paused = true)]
 async fn dropping_the_portcullis_ends_its_calls_and_frees_their_slots() {
     let remote = FakeRemote::new(|_| Does::StaySilent);

@@ -34,7 +34,7 @@ const CAT: &[u8] = b"\x89PNG a cat";
 struct Gallery;
 
 impl LocalView for Gallery {
-    fn user_of_token(&self, token: &str) -> Option<String> {
+    fn user_of_token(&self, token: &str) -> TokenAnswer {
         Home.user_of_token(token)
     }
 

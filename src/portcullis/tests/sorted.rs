@@ -10,9 +10,9 @@ use crate::portcullis::sorted::{OwnData, Sorted};
 struct Asked(AtomicUsize);
 
 impl LocalView for Asked {
-    fn user_of_token(&self, _: &str) -> Option<String> {
+    fn user_of_token(&self, _: &str) -> TokenAnswer {
         self.0.fetch_add(1, Ordering::SeqCst);
-        Some("@user:us.example".to_owned())
+        TokenAnswer::Good { user_id: "@user:us.example".to_owned() }
     }
 
     fn room_alias(&self, _: &RoomAlias) -> Option<AliasAnswer> {

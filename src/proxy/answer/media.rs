@@ -113,6 +113,6 @@ pub(crate) fn media_refused(refusal: Refusal) -> Response<ResponseBody> {
         ),
         // Word for word as a file that is not there: otherwise the text would tell what is hidden.
         Refusal::OwnServer | Refusal::RemoteFetchOff | Refusal::Hidden => not_found(),
-        Refusal::Forbidden => refusal.into_response(),
+        Refusal::Forbidden => refusal.into_response().map(ResponseBody::from),
     }
 }

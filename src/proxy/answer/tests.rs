@@ -1,17 +1,16 @@
 //! The shape of every answer.
 
-use http_body::Body;
 use serde_json::Value;
 
 use super::*;
 use crate::admission::{InvalidRoomAlias, OutboundRoute};
 
 /// The content of an answer, as JSON.
-fn content(response: Response<ResponseBody>) -> Value {
-    serde_json::from_slice(&response.into_body().into_bytes()).unwrap()
+fn content(response: Response<Bytes>) -> Value {
+    serde_json::from_slice(&response.into_body()).unwrap()
 }
 
-fn assert_readable_in_a_browser(response: &Response<ResponseBody>) {
+fn assert_readable_in_a_browser<B>(response: &Response<B>) {
     let headers = response.headers();
     assert_eq!(headers["content-type"], "application/json");
     assert_eq!(headers["access-control-allow-origin"], "*");
@@ -35,10 +34,7 @@ fn w01_every_answer_is_json_and_readable_in_a_browser() {
         InvalidRoute::RepeatedServer.into_response(),
     ] {
         assert_readable_in_a_browser(&response);
-        let length = response.body().size_hint().exact().unwrap();
-        let body = response.into_body().into_bytes();
-        assert_eq!(u64::try_from(body.len()).unwrap(), length);
-        serde_json::from_slice::<Value>(&body).unwrap();
+        serde_json::from_slice::<Value>(response.body()).unwrap();
     }
 }
 
@@ -102,8 +98,11 @@ fn an_invalid_route_is_an_invalid_parameter_and_not_echoed() {
 #[cfg(feature = "outbound")]
 mod of_lookups {
     use super::super::*;
-    use super::content;
     use crate::proxy::directory::{LookupFailure, LookupKind};
+
+    fn content(response: Response<ResponseBody>) -> serde_json::Value {
+        super::content(response.map(|body| body.into_bytes().unwrap()))
+    }
 
     #[test]
     fn a_failure_has_one_text_per_route() {

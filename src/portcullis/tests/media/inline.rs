@@ -3,6 +3,7 @@
 use std::sync::mpsc;
 
 use super::*;
+use crate::limits::MEDIA_CALLBACKS;
 
 /// Built outside of any runtime: fetches run on the federation worker, as they do in use.
 fn built(rig: &Rig, inline: bool) -> Portcullis {
@@ -93,6 +94,46 @@ fn an_answer_comes_later_without_a_thread_of_the_caller_s() {
     if let Ok(answer) = receive.recv() {
         assert_eq!(answer.status(), 503);
     }
+}
+
+#[test]
+fn callbacks_that_wait_and_panic_harm_no_call_and_hold_no_slot() {
+    let rig = Rig::new(FakeOrigin::new(|_| Does::Give(CAT)));
+    let remote = FakeRemote::saying(200, NO_ROOMS);
+    let portcullis = builder(8, &remote).remote_media(Box::new(rig.origin.clone()));
+    let portcullis = portcullis.media_store(rig.store()).remote_fetch(ON).build().unwrap();
+    let begun = |media_id: &str| match portcullis.begin(&Gallery, address(1), &file("them.example", media_id)) {
+        Some(Begun::Media(lookup)) => *lookup,
+        other => panic!("{other:?}"),
+    };
+    let (say, said) = mpsc::channel();
+    let (let_go, held) = mpsc::channel::<()>();
+    let held = Arc::new(parking_lot::Mutex::new(held));
+    for _ in 0..MEDIA_CALLBACKS {
+        let (say, held) = (say.clone(), Arc::clone(&held));
+        portcullis.spawn_media(begun("a"), move |answer| {
+            say.send(answer.status().as_u16()).unwrap();
+            let _ended = held.lock().recv();
+            panic!("on purpose");
+        });
+    }
+    for _ in 0..MEDIA_CALLBACKS {
+        assert_eq!(said.recv_timeout(60 * SECOND), Ok(200));
+    }
+
+    // Every place is taken. The disk has threads of its own, lookups go on, and what comes later waits without a slot.
+    let after = say.clone();
+    portcullis.spawn_media(begun("b"), move |answer| after.send(answer.status().as_u16()).unwrap());
+    let list = portcullis.handle_blocking(&Gallery, address(2), &list_of("r.example")).unwrap();
+    assert_eq!(read(list).0, 200);
+    let stored = portcullis.handle_blocking(&Gallery, address(2), &file("them.example", "c")).unwrap();
+    assert_eq!(read(stored), (200, CAT.to_vec()));
+    while portcullis.status().calls.media.answered < 3 || portcullis.status().budgets.media.in_flight > 0 {
+        std::thread::yield_now();
+    }
+    assert!(said.try_recv().is_err(), "no more than so many at once");
+    drop(let_go);
+    assert_eq!(said.recv_timeout(60 * SECOND), Ok(200));
 }
 
 #[tokio::test(start_paused = true)]

@@ -3,11 +3,11 @@
 use http::header::CONTENT_LENGTH;
 use http::response::Parts;
 use http::{HeaderValue, Response, StatusCode};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
-use super::{ResponseBody, error, json};
+use super::{ResponseBody, error};
 use crate::limits::MAX_USER_ID_BYTES;
-use crate::proxy::answer::fill_in_for_browsers;
+use crate::proxy::answer::{bad_token, fill_in_for_browsers};
 
 /// What the homeserver behind said of an access token.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,19 +65,7 @@ pub(crate) fn judge_whoami(status: StatusCode, body: &[u8]) -> Result<TokenVerdi
 impl BadToken {
     /// The answer to whoever came with it.
     pub(crate) fn into_response(self) -> Response<ResponseBody> {
-        #[derive(Serialize)]
-        struct Content {
-            errcode: &'static str,
-            error: &'static str,
-            #[serde(skip_serializing_if = "std::ops::Not::not")]
-            soft_logout: bool,
-        }
-        let (errcode, error) = if self.locked {
-            ("M_USER_LOCKED", "This account is locked")
-        } else {
-            ("M_UNKNOWN_TOKEN", "The access token is not known here")
-        };
-        json(StatusCode::UNAUTHORIZED, &Content { errcode, error, soft_logout: self.soft_logout })
+        bad_token(self.locked, self.soft_logout)
     }
 }
 
@@ -164,7 +152,7 @@ mod tests {
         ] {
             let answer = bad.into_response();
             assert_eq!(answer.status(), StatusCode::UNAUTHORIZED);
-            assert_eq!(answer.into_body().into_bytes(), body);
+            assert_eq!(answer.into_body().into_bytes().unwrap(), body);
         }
     }
 }

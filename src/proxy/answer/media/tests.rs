@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::*;
 use crate::admission::MediaRoute;
 use crate::proxy::answer::stopping;
+use crate::proxy::denied::Denied;
 
 pub(super) fn route(uri: &str) -> MediaRoute {
     MediaRoute::classify(&Method::GET, &uri.parse().unwrap()).unwrap().unwrap()
@@ -98,7 +99,7 @@ fn a_client_that_has_the_file_is_told_how_long_to_keep_it_and_nothing_of_its_con
     for absent in ["content-type", "content-length", "content-disposition", "content-range"] {
         assert!(!answer.headers().contains_key(absent), "{absent}");
     }
-    assert!(answer.into_body().into_bytes().is_empty());
+    assert!(answer.into_body().into_bytes().unwrap().is_empty());
 }
 
 #[test]
@@ -154,7 +155,7 @@ fn br52_br54_every_failure_has_its_answer_and_no_word_of_another_server() {
         assert_eq!(header(answer.headers(), "content-type"), Some("application/json"));
         assert_eq!(header(answer.headers(), "access-control-allow-origin"), Some("*"));
         assert!(!answer.headers().contains_key("cache-control"), "{status}: a failure is not kept");
-        let content: Value = serde_json::from_slice(&answer.into_body().into_bytes()).unwrap();
+        let content: Value = serde_json::from_slice(&answer.into_body().into_bytes().unwrap()).unwrap();
         assert_eq!(content["errcode"], errcode);
         assert!(content["error"].as_str().is_some_and(|text| !text.is_empty()));
     }
@@ -163,11 +164,11 @@ fn br52_br54_every_failure_has_its_answer_and_no_word_of_another_server() {
 /// All of an answer that a client sees.
 fn seen(answer: Response<ResponseBody>) -> (u16, HeaderMap, Bytes) {
     let (head, body) = answer.into_parts();
-    (head.status.as_u16(), head.headers, body.into_bytes())
+    (head.status.as_u16(), head.headers, body.into_bytes().unwrap())
 }
 
 fn text(answer: Response<ResponseBody>) -> Value {
-    serde_json::from_slice::<Value>(&answer.into_body().into_bytes()).unwrap()["error"].clone()
+    serde_json::from_slice::<Value>(&answer.into_body().into_bytes().unwrap()).unwrap()["error"].clone()
 }
 
 #[test]
@@ -186,10 +187,14 @@ fn what_is_missing_switched_off_or_hidden_is_one_answer() {
 fn the_caps_of_files_are_told_apart_and_from_those_of_lookups() {
     let retry_after = Duration::from_secs(1);
     let (global, client) = (Refusal::GlobalCap { retry_after }, Refusal::ClientCap { retry_after });
-    let mut texts: Vec<_> =
-        [media_refused(global), media_refused(client), global.into_response(), client.into_response()]
-            .map(|answer| text(answer).to_string())
-            .into();
+    let mut texts: Vec<_> = [
+        media_refused(global),
+        media_refused(client),
+        Denied::Refused(global).into_response(),
+        Denied::Refused(client).into_response(),
+    ]
+    .map(|answer| text(answer).to_string())
+    .into();
     texts.sort();
     texts.dedup();
     assert_eq!(texts.len(), 4);
