@@ -132,10 +132,7 @@ impl WayOut {
             println!("  {:<14} {:<8} {}", taken.step.as_label(), taken.outcome.as_label(), taken.detail);
         }
         let five = RoomListParameters { limit: Some(5), ..RoomListParameters::default() };
-        let endpoint = match pass.route() {
-            OutboundRoute::PublicRooms { .. } => Endpoint::public_rooms_get(&five)?,
-            OutboundRoute::RoomAlias { alias } => Endpoint::query_directory(alias),
-        };
+        let endpoint = Endpoint::public_rooms_get(&five)?;
         // The pass moves into the call: the slot is free when it is dropped, at the end of this statement.
         let reply = self.client.open(pass).request(&endpoint).await;
         Ok(reply

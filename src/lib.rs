@@ -15,7 +15,7 @@
 //!           nothing looked up, nothing dialled, nothing waited for    every await is cut by the one deadline
 //! ```
 //!
-//! **The proof is a type.** An outbound call takes an [`Admitted`] by value, and only [`Admission::admit`] makes one. The
+//! **The proof is a type.** An outbound call takes an [`Admitted`] by value, and only [`Admission`] makes one. The
 //! slot moves into the call and lives exactly as long as the call does.
 //!
 //! Calls that *nobody* waits for are another matter: they can wait themselves. The `gate` module lets as many of them out to

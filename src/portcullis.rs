@@ -247,7 +247,9 @@ impl Portcullis {
                 Some(OutboundRoute::PublicRooms { server }) => {
                     self.decide(local, peer, request, Asked::Rooms { server: Some(server), posted })
                 }
-                None => self.decide(local, peer, request, Asked::Rooms { server: None, posted }),
+                Some(OutboundRoute::Other { .. }) | None => {
+                    self.decide(local, peer, request, Asked::Rooms { server: None, posted })
+                }
             });
         Some(begun.unwrap_or_else(|denied| Begun::Answer(denied.into_response())))
     }

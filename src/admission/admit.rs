@@ -171,6 +171,41 @@ impl Admission {
         Ok(Admitted { route, deadline: OutboundDeadline::after(allowed, Instant::now()), slot })
     }
 
+    /// Lets one call of `client` to `destination` go out that is for none of the routes of this crate: a profile, the keys
+    /// of a user, a join. It counts in the same budget and rate as a directory lookup, and has the same deadline.
+    ///
+    /// *Errors*, *Panics*, *Blocking:* as [`admit`](Self::admit), which this is for [`OutboundRoute::Other`].
+    ///
+    /// ```
+    /// use portcullis::{Admission, ClientKey, Expired, ServerName};
+    ///
+    /// # use portcullis::{ClientOutboundProxyPolicy, Refusal};
+    /// /// `GET /_matrix/client/v3/profile/{user}` for a user of another server.
+    /// async fn profile(door: &Admission, client: &ClientKey, server: ServerName, user: &str) -> Result<String, String> {
+    ///     let pass = door.admit_call(client, server).map_err(|refusal| refusal.to_string())?; // or `into_response`
+    ///     let server = pass.destination().clone();
+    ///     let found = pass.run(your_profile_call(&server, user)).await;
+    ///     found.map_err(|Expired| "the other server took too long".to_owned())
+    /// }
+    ///
+    /// /// Your own client: discovery, request, answer.
+    /// async fn your_profile_call(server: &ServerName, user: &str) -> String {
+    ///     format!("{user} as {server} has it")
+    /// }
+    /// # let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    /// # runtime.block_on(async {
+    /// # let door = Admission::new("us.example".parse().unwrap(), ClientOutboundProxyPolicy::for_pool(8));
+    /// # let client = ClientKey::shared();
+    /// # let found = profile(&door, &client, "them.example".parse().unwrap(), "@ann:them.example").await;
+    /// # assert_eq!(found.as_deref(), Ok("@ann:them.example as them.example has it"));
+    /// # let ours = door.admit_call(&client, "us.example".parse().unwrap());
+    /// # assert_eq!(ours.unwrap_err(), Refusal::OwnServer);
+    /// # });
+    /// ```
+    pub fn admit_call(&self, client: &ClientKey, destination: ServerName) -> Result<Admitted, Refusal> {
+        self.admit(client, OutboundRoute::Other { server: destination })
+    }
+
     /// Lets one media fetch of `client` go out on a thread of the request pool, under the same budget as everything else
     /// that holds one; or says why not. Own server and switch were asked before: `allowed` says so.
     ///
@@ -342,6 +377,24 @@ mod tests {
         assert_eq!(refused("bad.example"), Refusal::Forbidden);
         assert_eq!(refused("unseen.example"), Refusal::Hidden);
         assert_eq!(admission.refused(), RefusedCounts::default());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn another_call_counts_in_the_same_budget_rate_and_rules_and_has_a_lookup_s_deadline() {
+        let once = RateLimit::new(1, 1).unwrap();
+        let admission = admission().with_client_rate(RouteClass::Directory, once);
+        let call = |of, server: &str| admission.admit_call(&client(of), server.parse().unwrap());
+        assert_eq!(call(1, "us.example").unwrap_err(), Refusal::OwnServer);
+        let pass = call(1, "them.example").unwrap();
+        assert_eq!(pass.route(), &OutboundRoute::Other { server: "them.example".parse().unwrap() });
+        assert_eq!(
+            (pass.destination().as_str(), pass.deadline().allowed()),
+            ("them.example", crate::limits::DIRECTORY_DEADLINE)
+        );
+        assert!(matches!(admission.admit(&client(2), route("them.example")), Err(Refusal::GlobalCap { .. })));
+        drop(pass);
+        assert!(matches!(admission.admit(&client(1), route("them.example")), Err(Refusal::Rate { .. })));
+        assert_eq!(admission.refused(), RefusedCounts { global: 1, client: 0, rate: 1 });
     }
 
     #[tokio::test(start_paused = true)]

@@ -9,7 +9,7 @@
 //! it into a [`RemoteFetchAllowed`], without which there is no [`MediaPass`] and so no fetch.
 //!
 //! Nothing here waits, resolves or dials. Over a cap the answer is a [`Refusal`], at once. What is let through is an
-//! [`Admitted`], and only [`Admission::admit`] makes one: an outbound call takes it by value, so a route that forgets
+//! [`Admitted`], and only [`Admission`] makes one: an outbound call takes it by value, so a route that forgets
 //! the budget does not compile.
 
 mod admit;

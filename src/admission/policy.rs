@@ -17,7 +17,7 @@ pub struct ClientOutboundProxyPolicy {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum RouteClass {
-    /// A remote room list or a remote alias.
+    /// A remote room list, a remote alias, or another call of the homeserver's own.
     Directory,
     /// A remote file.
     Media,

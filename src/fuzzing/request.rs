@@ -221,6 +221,7 @@ impl Server {
             match route {
                 OutboundRoute::PublicRooms { .. } => assert!([200, 400, 401].contains(&status), "{status}"),
                 OutboundRoute::RoomAlias { .. } => assert!([200, 404].contains(&status), "{status}"),
+                OutboundRoute::Other { .. } => panic!("no request is classified so"),
             }
         }
     }

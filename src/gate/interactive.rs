@@ -79,7 +79,8 @@ impl InteractiveStart {
     /// Runs `call` under an outer timeout and reports what `classify` makes of its answer, as
     /// [`Permit::run_within`](crate::gate::Permit::run_within) does.
     ///
-    /// *Errors:* [`OuterTimeout`]. *Cancel safety:* dropping the future drops `call`, and nothing is reported.
+    /// *Errors:* [`OuterTimeout`]. *Panics:* never, inside a tokio runtime with its timer on. *Cancel safety:* dropping the
+    /// future drops `call`, and nothing is reported.
     pub async fn run_within<T>(
         self,
         outer: Duration,

@@ -59,8 +59,8 @@ impl Permit {
     /// its retries together, and dropping `call` ends them. The span of the permit is bounded, and a timeout is reported as
     /// one.
     ///
-    /// *Errors:* [`OuterTimeout`]; `call` was dropped and the slot is held. *Cancel safety:* dropping the future drops
-    /// `call` and the permit, which teaches nothing.
+    /// *Errors:* [`OuterTimeout`]; `call` was dropped and the slot is held. *Panics:* never, inside a tokio runtime with its
+    /// timer on. *Cancel safety:* dropping the future drops `call` and the permit, which teaches nothing.
     ///
     /// ```
     /// use portcullis::Outcome;
