@@ -58,8 +58,8 @@
 //! # Numbers
 //!
 //! [`ClientOutboundProxyPolicy::for_pool`] takes the size of the request pool and is the only number an integrator gives:
-//! half the pool may be out, one call per client, ten seconds each (thirty for a file). A server without a pool passes twice the number of
-//! calls it wants in flight. [`limits`] holds every other number, with its reason; those that bound threads come from the
+//! half the pool may be out, one call per client, ten seconds each (thirty for a file). A server without a pool gives the number of
+//! calls it wants in flight ([`for_calls`](ClientOutboundProxyPolicy::for_calls)). [`limits`] holds every other number, with its reason; those that bound threads come from the
 //! in-flight budget decision record this crate implements. Deadlines can be shortened ([`RemoteTimeout`]); of what bounds
 //! threads nothing can be raised. [`MediaLimits`](media::MediaLimits) can: files off the pool take no threads.
 //!
@@ -135,11 +135,11 @@ mod sync;
 
 pub use admission::{
     Admission, Admitted, ClientKey, ClientOutboundProxyPolicy, DestinationRules, DestinationVerdict, Full,
-    InFlightBudget, InvalidRoomAlias, InvalidRoute, Ipv6ClientPrefix, OutboundRoute, RateLimit, Refusal, RefusedCounts,
-    RemoteTimeout, RoomAlias, RouteClass, Slot, TrustedProxies,
+    InFlightBudget, InFlightCaps, InvalidRoomAlias, InvalidRoute, Ipv6ClientPrefix, OutboundRoute, RateCaps, RateLimit,
+    Refusal, RefusedCounts, RemoteTimeout, RoomAlias, RouteClass, Slot, TrustedProxies, ZeroTimeout,
 };
 pub use deadline::{Expired, OutboundDeadline};
-pub use outcome::{Outcome, Overload, TransportKind};
+pub use outcome::{Outcome, Overload, Took, TransportKind};
 #[cfg(feature = "outbound")]
 pub use portcullis::{Begun, BuildError, MediaLookup, Portcullis, PortcullisBuilder, RemoteLookup};
 #[cfg(feature = "outbound")]

@@ -207,6 +207,9 @@ pub const WELL_KNOWN_LEAST_TRIAL: Duration = Duration::from_millis(250);
 /// Largest room list answer, in bytes. *Source: design, decision 23.*
 pub const MAX_ROOM_LIST_BYTES: usize = 4 * 1024 * 1024;
 
+/// Largest file of a signing key that is read, in bytes: a line, or a few of them. *Source: ours.*
+pub const MAX_KEY_FILE_BYTES: u64 = 64 * 1024;
+
 /// Largest alias answer, in bytes. *Source: design, decision 23.*
 pub const MAX_ALIAS_BYTES: usize = 64 * 1024;
 

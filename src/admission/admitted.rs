@@ -238,7 +238,7 @@ mod tests {
     #[test]
     #[expect(clippy::disallowed_methods, reason = "this is what a call that blocks does")]
     fn a_blocking_call_that_comes_back_late_held_its_slot_and_keeps_its_result() {
-        let admission = admission().with_remote_timeout(RemoteTimeout::new(Duration::from_millis(20)));
+        let admission = admission().with_remote_timeout(RemoteTimeout::new(Duration::from_millis(20)).unwrap());
         let late = admitted(&admission).run_blocking(|left| {
             std::thread::sleep(left + Duration::from_millis(1));
             admission.budget().in_flight()

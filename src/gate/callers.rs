@@ -9,7 +9,7 @@ use crate::limits::{
     AUTO_JOIN_TIMEOUT, BACKFILL_PAGE_TIMEOUT, BRIEF_WAIT, KEY_BACKUP_DOWNLOAD_TIMEOUT, LONG_POLL_TIMEOUT,
     UPSTREAM_PROBE_ROOMS, UPSTREAM_PROBE_TIMEOUT,
 };
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, Took};
 
 /// A caller nobody is waiting for.
 ///
@@ -118,7 +118,7 @@ impl HomeserverGate {
     /// # let gate = HomeserverGate::new(GateKey::from_base_url("https://matrix.example.org").unwrap());
     /// let caller = BackgroundCaller::BackfillPage;
     /// let messages = || async { http::StatusCode::OK }; // your own request, retries off
-    /// let page = gate.call(caller, messages, |status, took| Outcome::of_status(*status, took, caller.timeout()));
+    /// let page = gate.call(caller, messages, |status, took| Outcome::of_status(*status, took));
     /// assert_eq!(page.await, Ok(http::StatusCode::OK));
     /// # });
     /// ```
@@ -126,7 +126,7 @@ impl HomeserverGate {
         &self,
         caller: BackgroundCaller,
         call: impl FnOnce() -> F,
-        classify: impl FnOnce(&T, Duration) -> Outcome,
+        classify: impl FnOnce(&T, Took) -> Outcome,
     ) -> Result<T, NotAnswered> {
         let classify = |answer: &T, took| caller.taught_by(classify(answer, took));
         let permit = match caller.wait() {
@@ -146,7 +146,7 @@ impl HomeserverGate {
     pub async fn long_poll<T, F: Future<Output = T>>(
         &self,
         call: impl FnOnce() -> F,
-        classify: impl FnOnce(&T, Duration) -> Outcome,
+        classify: impl FnOnce(&T, Took) -> Outcome,
     ) -> Result<T, OuterTimeout> {
         self.poll_turn().await.run_within(LONG_POLL_TIMEOUT, call(), classify).await
     }
@@ -160,7 +160,7 @@ impl HomeserverGate {
         &self,
         rooms: impl IntoIterator<Item = R>,
         mut probe: impl FnMut(&R) -> F,
-        mut classify: impl FnMut(&T, Duration) -> Outcome,
+        mut classify: impl FnMut(&T, Took) -> Outcome,
     ) -> ProbePass<R, T> {
         let mut rooms = rooms.into_iter();
         let mut pass = ProbePass { asked: Vec::with_capacity(UPSTREAM_PROBE_ROOMS), left: Vec::new() };

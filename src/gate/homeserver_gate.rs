@@ -35,7 +35,7 @@ use crate::sync::Arc;
 /// let page = async { "a page of history" }; // the caller's own request
 /// let timeout = Duration::from_secs(30); // begins now: waiting was no part of the request
 /// match tokio::time::timeout(timeout, page).await {
-///     Ok(_page) => permit.finish_success(timeout),
+///     Ok(_page) => permit.finish_success_within(timeout),
 ///     Err(_) => permit.finish(Outcome::timeout()), // the slot is held: the homeserver works on
 /// }
 /// assert_eq!(gate.status().limit, 2);

@@ -9,7 +9,7 @@ use crate::gate::limit::Epoch;
 use crate::gate::outer_timeout::{OuterTimeout, within};
 use crate::gate::registry::GateRegistry;
 use crate::gate::state::Event;
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, Took};
 
 /// A call that a user waits for has started. Made by [`HomeserverGate::interactive`] and [`GateRegistry::interactive`].
 ///
@@ -85,7 +85,7 @@ impl InteractiveStart {
         self,
         outer: Duration,
         call: impl Future<Output = T>,
-        classify: impl FnOnce(&T, Duration) -> Outcome,
+        classify: impl FnOnce(&T, Took) -> Outcome,
     ) -> Result<T, OuterTimeout> {
         let (answer, outcome) = within(outer, call, classify).await;
         self.report(outcome);

@@ -7,7 +7,7 @@ use crate::gate::effects::Grant;
 use crate::gate::homeserver_gate::HomeserverGate;
 use crate::gate::leave::Leave;
 use crate::gate::outer_timeout::OuterTimeout;
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, Took};
 
 /// Leave to send one bounded call. Made by [`HomeserverGate::acquire`] and [`HomeserverGate::acquire_within`].
 ///
@@ -35,9 +35,10 @@ impl Permit {
         self.leave.finish(outcome);
     }
 
-    /// The call succeeded; it is fast if it took less than half of `timeout`, its own, since it was admitted.
-    pub fn finish_success(self, timeout: Duration) {
-        let outcome = Outcome::success(self.elapsed(), timeout);
+    /// The call, whose own timeout is `timeout`, succeeded; it is fast if it took less than half of that since it was
+    /// admitted.
+    pub fn finish_success_within(self, timeout: Duration) {
+        let outcome = Outcome::success(Took { elapsed: self.elapsed(), timeout });
         self.finish(outcome);
     }
 
@@ -71,9 +72,9 @@ impl Permit {
     /// # let gate = HomeserverGate::new(GateKey::from_base_url("https://matrix.example.org").unwrap());
     /// let outer = Duration::from_secs(30);
     /// let join = async { Err::<(), _>(http::StatusCode::BAD_GATEWAY) }; // retries inside, for how long nobody knows
-    /// let joined = gate.acquire().await.run_within(outer, join, |answer, elapsed| match answer {
-    ///     Ok(()) => Outcome::success(elapsed, outer),
-    ///     Err(status) => Outcome::of_status(*status, elapsed, outer),
+    /// let joined = gate.acquire().await.run_within(outer, join, |answer, took| match answer {
+    ///     Ok(()) => Outcome::success(took),
+    ///     Err(status) => Outcome::of_status(*status, took),
     /// });
     /// assert_eq!(joined.await, Ok(Err(http::StatusCode::BAD_GATEWAY)));
     /// assert_eq!(gate.status().limit, 1);
@@ -83,7 +84,7 @@ impl Permit {
         self,
         outer: Duration,
         call: impl Future<Output = T>,
-        classify: impl FnOnce(&T, Duration) -> Outcome,
+        classify: impl FnOnce(&T, Took) -> Outcome,
     ) -> Result<T, OuterTimeout> {
         self.leave.run_within(outer, call, classify).await
     }

@@ -34,13 +34,13 @@ use crate::server_name::ServerName;
 /// Makes federation calls. Cheap to clone.
 ///
 /// ```no_run
-/// use std::{error::Error, sync::Arc};
+/// use std::{error::Error, path::Path, sync::Arc};
 ///
 /// use http::HeaderValue;
 /// use portcullis::outbound::{Ed25519Signer, FederationClient};
 ///
-/// fn client(key: &str) -> Result<FederationClient, Box<dyn Error>> {
-///     let signer = Arc::new(Ed25519Signer::from_key_file("us.example".parse()?, key)?);
+/// fn client(key_file: &Path) -> Result<FederationClient, Box<dyn Error>> {
+///     let signer = Arc::new(Ed25519Signer::read_key_file("us.example".parse()?, key_file)?);
 ///     Ok(FederationClient::from_system(signer, HeaderValue::from_static("our-server/1.0"))?)
 /// }
 /// ```

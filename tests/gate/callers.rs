@@ -42,9 +42,8 @@ async fn the_timeout_begins_with_the_permit_and_not_with_the_wait() {
     let active = rig.admitted().await;
     let gate = rig.gate.clone();
     let page = tokio::spawn(async move {
-        let timeout = BackgroundCaller::BackfillPage.timeout();
         let slow = || sleep(secs(14));
-        gate.call(BackgroundCaller::BackfillPage, slow, |(), took| Outcome::success(took, timeout)).await
+        gate.call(BackgroundCaller::BackfillPage, slow, |(), took| Outcome::success(took)).await
     });
     rig.at(600).await;
     active.finish(FAST);
@@ -109,7 +108,7 @@ async fn a_pass_of_the_upstream_probe_asks_about_eight_rooms_and_leaves_the_rest
             room * 10
         }
     };
-    let pass = rig.gate.upstream_probe_pass(0..11, ask, |_, took| Outcome::success(took, secs(15))).await;
+    let pass = rig.gate.upstream_probe_pass(0..11, ask, |_, took| Outcome::success(took)).await;
     assert_eq!(pass.asked, (0..8).map(|room| (room, Ok(room * 10))).collect::<Vec<_>>());
     assert_eq!((pass.left, rig.now_ms()), (vec![8, 9, 10], 8_000), "one after the other");
 }
