@@ -106,6 +106,9 @@ impl Admitted {
     /// Runs the caller's own federation call on this thread, for a client that blocks. `call` is given the time that is left,
     /// never zero: the timeout for *all* it does, discovery and the last byte of the body included.
     ///
+    /// It is for a client that blocks. An `async` block given here is returned as it is and has done nothing yet: awaited
+    /// later it runs without a slot and without a deadline. That is for [`run`](Self::run).
+    ///
     /// Nothing from outside can end a call that blocks: its client has to. A timeout between two reads is none, because a
     /// peer that sends a byte now and then never meets it; a call of several steps subtracts what the first one took. One
     /// that outlives its deadline is a warning in the log, and holds its slot until it ends, as it holds its thread.

@@ -106,7 +106,8 @@ impl MediaPass {
         }
     }
 
-    /// Runs the caller's own fetch on this thread, as [`Admitted::run_blocking`](super::Admitted::run_blocking) does.
+    /// Runs the caller's own fetch on this thread, as [`Admitted::run_blocking`](super::Admitted::run_blocking) does: for a
+    /// client that blocks, and for no `async` block.
     ///
     /// *Errors:* [`Expired`], and `fetch` was not run. *Panics:* where `fetch` does; the slot is free then. *Blocking:* as
     /// long as `fetch`.

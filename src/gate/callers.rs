@@ -139,6 +139,38 @@ impl HomeserverGate {
         Ok(permit.run_within(caller.timeout(), call(), classify).await?)
     }
 
+    /// One call of a caller that is none of the record's, with a timeout of its own: waits as long as it takes, runs `call`
+    /// for `timeout` at most, its retries included, and reports. Whoever does not wait as long puts
+    /// [`acquire_within`](Self::acquire_within) before [`Permit::run_within`](crate::gate::Permit::run_within).
+    ///
+    /// *Errors:* [`OuterTimeout`]; `call` was dropped and its slot is held. *Cancel safety*, *Panics:* as
+    /// [`call`](Self::call).
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use http::StatusCode;
+    /// use portcullis::Outcome;
+    /// use portcullis::gate::{GateKey, HomeserverGate};
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap().block_on(async {
+    /// # let gate = HomeserverGate::new(GateKey::from_base_url("https://matrix.example.org").unwrap());
+    /// let members = || async { StatusCode::SERVICE_UNAVAILABLE }; // your own request
+    /// let timeout = Duration::from_secs(60);
+    /// let answer = gate.call_within(timeout, members, |status, took| Outcome::of_status(*status, took)).await;
+    /// assert_eq!(answer, Ok(StatusCode::SERVICE_UNAVAILABLE));
+    /// assert_eq!(gate.status().limit, 1); // it was 2
+    /// # });
+    /// ```
+    pub async fn call_within<T, F: Future<Output = T>>(
+        &self,
+        timeout: Duration,
+        call: impl FnOnce() -> F,
+        classify: impl FnOnce(&T, Took) -> Outcome,
+    ) -> Result<T, OuterTimeout> {
+        self.acquire().await.run_within(timeout, call(), classify).await
+    }
+
     /// One long-poll under its outer timeout of 90 s: waits while the breaker is not closed, and only then. Ask the
     /// homeserver itself to wait for [`LONG_POLL_SERVER_WAIT`](crate::limits::LONG_POLL_SERVER_WAIT).
     ///

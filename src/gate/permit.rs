@@ -11,8 +11,9 @@ use crate::outcome::{Outcome, Took};
 
 /// Leave to send one bounded call. Made by [`HomeserverGate::acquire`] and [`HomeserverGate::acquire_within`].
 ///
-/// [`finish`](Self::finish) is the only way to teach the gate. Dropped instead, it frees its slot and teaches nothing; if it
-/// was the probe, the next waiter is. Dropping never panics and never waits.
+/// [`finish`](Self::finish) is the only way to teach the gate. Dropped instead, as by a `?` between the two, it frees its slot
+/// and teaches nothing, an error of the homeserver's included; if it was the probe, the next waiter is. Dropping never
+/// panics and never waits.
 ///
 /// The gate sets no end to the call: one without a timeout of its own keeps its slot for ever, and as the probe it keeps the
 /// breaker from closing. [`run_within`](Self::run_within) bounds it.

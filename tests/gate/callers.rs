@@ -2,8 +2,8 @@
 
 use std::future::pending;
 
-use portcullis::Outcome;
 use portcullis::gate::{BackgroundCaller, BreakerState, NotAnswered, OuterTimeout, Wait};
+use portcullis::{Outcome, Took};
 use tokio::time::sleep;
 
 use crate::rig::{FAILED, FAST, Rig, TIMED_OUT, secs};
@@ -34,6 +34,29 @@ async fn a_call_is_bounded_by_its_timeout_and_a_timeout_is_held() {
         assert_eq!(silent, Err(NotAnswered::TimedOut(OuterTimeout { allowed: secs(timeout) })));
         assert_eq!((rig.now_ms(), rig.slots()), (timeout * 1000, (1, 0, 1)), "{caller:?}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_caller_of_ones_own_waits_as_long_as_it_takes_and_then_has_its_own_timeout() {
+    let rig = Rig::starting_at(1);
+    let active = rig.admitted().await;
+    let gate = rig.gate.clone();
+    let mut classified = None;
+    let call = tokio::spawn(async move {
+        let slow = || sleep(secs(59));
+        let answer = gate.call_within(secs(60), slow, |(), took| {
+            classified = Some(took);
+            Outcome::success(took)
+        });
+        (answer.await, classified)
+    });
+    rig.at(600).await;
+    active.finish(FAST);
+    assert_eq!(call.await.unwrap(), (Ok(()), Some(Took { elapsed: secs(59), timeout: secs(60) })));
+    assert_eq!(rig.now_ms(), 659_000);
+    let late = rig.gate.call_within(secs(60), pending::<()>, |(), _| FAST).await;
+    assert_eq!(late.map_err(|timeout| timeout.allowed), Err(secs(60)));
+    assert_eq!(rig.gate.status().held, 1);
 }
 
 #[tokio::test(start_paused = true)]
