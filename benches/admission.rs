@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use criterion::{Criterion, Throughput};
 use parking_lot::Mutex;
-use portcullis::{ClientKey, InFlightBudget, Ipv6ClientPrefix};
+use portcullis::{ClientKey, InFlightBudget, InFlightCaps, Ipv6ClientPrefix};
 use tokio::sync::Semaphore;
 
 /// Half of the default pool.
@@ -53,7 +53,7 @@ impl MapBudget {
 type Operation = Arc<dyn Fn(&ClientKey) + Send + Sync>;
 
 fn contenders() -> Vec<(&'static str, &'static str, Operation)> {
-    let fresh = || InFlightBudget::new(CAP, 1);
+    let fresh = || InFlightBudget::new(InFlightCaps { global: CAP, per_key: 1 });
     let open = fresh();
     let semaphore = Arc::new(Semaphore::new(CAP));
     let map = MapBudget { counts: Mutex::default() };

@@ -39,8 +39,8 @@ usage: axum_handler [--layer]
 
   --layer  admits in a tower layer in front of the handler";
 
-/// Two calls in flight; a server without a pool passes twice the number.
-const TWICE_THE_CALLS: usize = 4;
+/// Calls in flight.
+const CALLS: usize = 2;
 /// Shorter than the ten seconds there are, as an operator may have it.
 const REMOTE_TIMEOUT: Duration = Duration::from_secs(3);
 const MAX_LIST_BYTES: usize = 4 * 1024 * 1024;
@@ -154,8 +154,8 @@ pub(crate) async fn rehearse(with_layer: bool) -> Result<Seen, Box<dyn Error>> {
     let authority = Authority::new()?;
     let answers = OtherServer::start(&authority, Manners::Answers)?;
     let silent = OtherServer::start(&authority, Manners::Silent)?;
-    let admission = Admission::new("us.example".parse()?, ClientOutboundProxyPolicy::for_pool(TWICE_THE_CALLS))
-        .with_remote_timeout(RemoteTimeout::new(REMOTE_TIMEOUT));
+    let admission = Admission::new("us.example".parse()?, ClientOutboundProxyPolicy::for_calls(CALLS))
+        .with_remote_timeout(RemoteTimeout::new(REMOTE_TIMEOUT)?);
     let homeserver = Homeserver { admission: admission.clone(), federation: TheirFederation::new(&authority)? };
     let listed = get(public_rooms).post(public_rooms);
     let mut routes = Router::new().route("/_matrix/client/v3/publicRooms", listed).with_state(Arc::new(homeserver));

@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use matrix::{CallError, Homeserver, outcome};
+use portcullis::Took;
 use portcullis::gate::{GateConstants, GateKey, GateRegistry, GateStatus, Happened, HomeserverGate};
 use portcullis::limits::{BACKFILL_PAGE_TIMEOUT, GATES};
 use serde_json::Value;
@@ -167,8 +168,9 @@ impl Room {
             // Waiting here is no part of the request: its timeout begins when there is a permit.
             let permit = gate.acquire().await;
             let page = self.page(server, from.as_deref());
-            let page = permit.run_within(self.timeout, page, |page, took| outcome(page, took, self.timeout)).await;
-            let says_load = page.as_ref().is_ok_and(|page| outcome(page, Duration::ZERO, self.timeout).is_load());
+            let page = permit.run_within(self.timeout, page, outcome).await;
+            let any = Took { elapsed: Duration::ZERO, timeout: self.timeout }; // what is load is so at any time
+            let says_load = page.as_ref().is_ok_and(|page| outcome(page, any).is_load());
             match page {
                 Ok(Ok(page)) => {
                     let events = page.pointer("/chunk").and_then(Value::as_array).map_or(0, Vec::len);

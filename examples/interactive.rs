@@ -49,7 +49,7 @@ async fn main() -> Result<ExitCode, Box<dyn Error>> {
     let gate = gates.gate(&key)?;
     let caller = BackgroundCaller::UpstreamRoomProbe;
     let ask = || server.get(&["joined_rooms"], &[]);
-    match gate.call(caller, ask, |answer, took| outcome(answer, took, caller.timeout())).await {
+    match gate.call(caller, ask, outcome).await {
         Ok(Ok(rooms)) => {
             let rooms = rooms.pointer("/joined_rooms").and_then(Value::as_array).map_or(0, Vec::len);
             println!("background: {rooms} rooms");
@@ -77,7 +77,7 @@ async fn one_call(gates: &GateRegistry, key: &GateKey, server: &Homeserver) -> S
     // Taken before the call: a call that started before the latest decrease tells of the same trouble.
     let start = gates.interactive(key);
     let call = server.get(&["account", "whoami"], &[]);
-    match start.run_within(DEADLINE, call, |answer, took| outcome(answer, took, DEADLINE)).await {
+    match start.run_within(DEADLINE, call, outcome).await {
         Ok(Ok(answer)) => answer.pointer("/user_id").and_then(Value::as_str).unwrap_or("nobody").to_owned(),
         Ok(Err(error)) => error.to_string(),
         Err(timeout) => timeout.to_string(),

@@ -16,7 +16,7 @@ use std::time::Instant;
 
 use matrix::{Homeserver, outcome};
 use portcullis::gate::{GateKey, GateRegistry};
-use portcullis::limits::{LONG_POLL_SERVER_WAIT, LONG_POLL_TIMEOUT};
+use portcullis::limits::LONG_POLL_SERVER_WAIT;
 use serde_json::Value;
 
 const USAGE: &str = "\
@@ -46,9 +46,7 @@ async fn main() -> Result<ExitCode, Box<dyn Error>> {
         query.extend(since.as_deref().map(|since| ("since", since)));
         #[expect(clippy::disallowed_methods, reason = "the time it took is for a reader")]
         let asked = Instant::now();
-        let answer = gate
-            .long_poll(|| server.get(&["sync"], &query), |answer, took| outcome(answer, took, LONG_POLL_TIMEOUT))
-            .await;
+        let answer = gate.long_poll(|| server.get(&["sync"], &query), outcome).await;
         let status = gate.status();
         let gate_now = format!("breaker {:?}, limit {}, {} held", status.breaker.state, status.limit, status.held);
         match answer {

@@ -30,8 +30,8 @@ usage: outbound_only [SERVER_NAME OWN_NAME]
   SERVER_NAME  the server whose room list is asked for; without it, three servers on loopback
   OWN_NAME     the server in whose name it is asked, with a key made up here";
 
-/// Sixteen calls in flight at most; a server without a pool passes twice the number.
-const TWICE_THE_CALLS: usize = 32;
+/// In flight at most.
+const CALLS: usize = 16;
 
 /// What it takes to ask other servers.
 struct WayOut {
@@ -89,7 +89,7 @@ pub(crate) async fn rehearse() -> Result<Vec<Result<RemoteReply, NoAnswer>>, Box
     // Names here are addresses, so nobody is asked for one.
     let resolver = HickoryResolver::with_name_servers(&["127.0.0.1:53".parse()?])?;
     let policy = AddressPolicy::default().allow(["127.0.0.1/32".parse()?])?;
-    let shorter = RemoteTimeout::new(std::time::Duration::from_secs(4));
+    let shorter = Some(RemoteTimeout::new(std::time::Duration::from_secs(4))?);
     let way_out = WayOut::new("us.example", resolver, TlsRoots::only(authority.pem())?, policy, shorter)?;
     let mut seen = Vec::new();
     for server in [answers.name(), huge.name(), silent.name(), "127.0.0.2:8448".to_owned(), "us.example".to_owned()] {
@@ -113,8 +113,10 @@ impl WayOut {
         let agent = HeaderValue::from_static("outbound-only-example");
         let discovery = Discovery::new(own_name.clone(), Arc::new(resolver), transport, policy, agent);
         let client = FederationClient::new(signer, discovery.clone())?;
-        let admission =
-            Admission::new(own_name, ClientOutboundProxyPolicy::for_pool(TWICE_THE_CALLS)).with_remote_timeout(timeout);
+        let mut admission = Admission::new(own_name, ClientOutboundProxyPolicy::for_calls(CALLS));
+        if let Some(shorter) = timeout {
+            admission = admission.with_remote_timeout(shorter);
+        }
         Ok(Self { admission, discovery, client })
     }
 
@@ -132,10 +134,7 @@ impl WayOut {
             println!("  {:<14} {:<8} {}", taken.step.as_label(), taken.outcome.as_label(), taken.detail);
         }
         let five = RoomListParameters { limit: Some(5), ..RoomListParameters::default() };
-        let endpoint = match pass.route() {
-            OutboundRoute::PublicRooms { .. } => Endpoint::public_rooms_get(&five)?,
-            OutboundRoute::RoomAlias { alias } => Endpoint::query_directory(alias),
-        };
+        let endpoint = Endpoint::public_rooms_get(&five)?;
         // The pass moves into the call: the slot is free when it is dropped, at the end of this statement.
         let reply = self.client.open(pass).request(&endpoint).await;
         Ok(reply

@@ -31,8 +31,8 @@ use portcullis::{
 };
 use reqwest::redirect::Policy;
 
-/// Sixteen calls in flight at most; a server without a pool passes twice the number.
-const TWICE_THE_CALLS: usize = 32;
+/// In flight at most.
+const CALLS: usize = 16;
 const ROOM_LIST: &str = "/_matrix/federation/v1/publicRooms";
 
 /// The federation client that this homeserver has already.
@@ -169,7 +169,7 @@ pub(crate) async fn rehearse() -> Result<Vec<Seen>, Box<dyn Error>> {
         discovery: Discovery::new(own_name.clone(), Arc::new(names), transport, policy, agent),
         authority: reqwest::Certificate::from_pem(authority.pem())?,
     };
-    let admission = Admission::new(own_name, ClientOutboundProxyPolicy::for_pool(TWICE_THE_CALLS));
+    let admission = Admission::new(own_name, ClientOutboundProxyPolicy::for_calls(CALLS));
 
     let (port, away) = (answers.port(), sends_away.port());
     let mut seen = Vec::new();

@@ -161,7 +161,7 @@ impl fmt::Debug for FederationWorker {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::admission::{InFlightBudget, Slot};
+    use crate::admission::{InFlightBudget, InFlightCaps, Slot};
 
     const MARGIN: Duration = Duration::from_millis(20);
 
@@ -188,7 +188,7 @@ mod tests {
 
     #[test]
     fn an_answer_comes_across() {
-        let budget = InFlightBudget::new(1, 1);
+        let budget = InFlightBudget::new(InFlightCaps { global: 1, per_key: 1 });
         let slot = budget.try_acquire(&1).unwrap();
         assert_eq!(worker().wait(deadline_in(10_000), MARGIN, call(slot)), Ok(7));
     }
@@ -204,7 +204,7 @@ mod tests {
             }
         }
         let worker = worker();
-        let budget = InFlightBudget::new(1, 1);
+        let budget = InFlightBudget::new(InFlightCaps { global: 1, per_key: 1 });
         for turn in 0..20_000 {
             let slot = budget.try_acquire(&1).unwrap_or_else(|full| panic!("turn {turn}: {full}"));
             worker.wait(deadline_in(10_000), MARGIN, Careless(slot)).unwrap();
@@ -214,7 +214,7 @@ mod tests {
     #[test]
     fn d13_a_call_that_never_yields_gives_the_thread_back_and_keeps_its_slot() {
         let worker = worker();
-        let budget = InFlightBudget::new(1, 1);
+        let budget = InFlightBudget::new(InFlightCaps { global: 1, per_key: 1 });
         let slot = budget.try_acquire(&1).unwrap();
         let (let_go, held) = mpsc::channel::<()>();
         let outcome = worker.wait(deadline_in(20), MARGIN, async move {
@@ -234,7 +234,7 @@ mod tests {
     #[test]
     fn a_panic_inside_is_an_end_without_an_answer_and_the_slot_is_back() {
         let worker = worker();
-        let budget = InFlightBudget::new(1, 1);
+        let budget = InFlightBudget::new(InFlightCaps { global: 1, per_key: 1 });
         let slot = budget.try_acquire(&1).unwrap();
         let outcome = worker.wait(deadline_in(10_000), MARGIN, async move {
             let _slot = slot;
@@ -250,7 +250,7 @@ mod tests {
     #[tokio::test]
     async fn dropping_it_inside_a_runtime_frees_the_slots_and_does_not_panic() {
         let worker = worker();
-        let budget = InFlightBudget::new(1, 1);
+        let budget = InFlightBudget::new(InFlightCaps { global: 1, per_key: 1 });
         let slot = budget.try_acquire(&1).unwrap();
         let forever = async move {
             let _slot = slot;

@@ -15,7 +15,7 @@
 //!           nothing looked up, nothing dialled, nothing waited for    every await is cut by the one deadline
 //! ```
 //!
-//! **The proof is a type.** An outbound call takes an [`Admitted`] by value, and only [`Admission::admit`] makes one. The
+//! **The proof is a type.** An outbound call takes an [`Admitted`] by value, and only [`Admission`] makes one. The
 //! slot moves into the call and lives exactly as long as the call does.
 //!
 //! Calls that *nobody* waits for are another matter: they can wait themselves. The `gate` module lets as many of them out to
@@ -30,14 +30,14 @@
 //! | you have | take |
 //! |---|---|
 //! | a federation client of your own | [`Admission`] and [`Admitted::run`]: one slot and one deadline around your whole call |
-//! | the same, behind tower (axum and its like), and what comes before the handler is costly | `layer::AdmissionLayer` too: it refuses before a body is read |
+//! | the same, behind tower (axum and its like), and what comes before the handler is costly | [`AdmissionLayer`] too: it refuses before a body is read |
 //! | the same, and it blocks its thread | [`Admission`] and [`Admitted::run_blocking`], with no runtime at all |
-//! | a client, but no guard against inside addresses | the `outbound` module's `AddressPolicy` and `Discovery` too |
-//! | a homeserver with a synchronous request pool | `Portcullis::handle_blocking`; the example of `Portcullis` is about it |
-//! | the same, with one lock around its data | `Portcullis::begin` under the lock, `Portcullis::finish_blocking` without it |
-//! | an asynchronous homeserver | `Portcullis::handle` |
-//! | a synchronous one that can answer later | `Portcullis::begin`, and `Portcullis::spawn_media` for files: they hold no thread |
-//! | background work at one homeserver: backfill, probes, joins, long-polls | `gate::GateRegistry` and `gate::HomeserverGate` |
+//! | a client, but no guard against inside addresses | [`AddressPolicy`] and [`Discovery`] too |
+//! | a homeserver with a synchronous request pool | [`Portcullis::handle_blocking`]; the example of [`Portcullis`] is about it |
+//! | the same, with one lock around its data | [`Portcullis::begin`] under the lock, [`Portcullis::finish_blocking`] without it |
+//! | an asynchronous homeserver | [`Portcullis::handle`] |
+//! | a synchronous one that can answer later | [`Portcullis::begin`], and [`Portcullis::spawn_media`] for files: they hold no thread |
+//! | background work at one homeserver: backfill, probes, joins, long-polls | [`GateRegistry`] and [`HomeserverGate`] |
 //!
 //! In each case there is one value made at the start ([`Admission`], or `Portcullis` which holds one; a registry of gates)
 //! and one question per request. What a request is answered when it may not go out is made by [`Refusal::into_response`].
@@ -58,9 +58,8 @@
 //! # Numbers
 //!
 //! [`ClientOutboundProxyPolicy::for_pool`] takes the size of the request pool and is the only number an integrator gives:
-//! half the pool may be out, one call per client, ten seconds each (thirty for a file). A server without a pool passes twice the number of
-//! calls it wants in flight. [`limits`] holds every other number, with its reason; those that bound threads come from the
-//! in-flight budget decision record this crate implements. Deadlines can be shortened ([`RemoteTimeout`]); of what bounds
+//! half the pool may be out, one call per client, ten seconds each (thirty for a file). A server without a pool gives the number of
+//! calls it wants in flight ([`for_calls`](ClientOutboundProxyPolicy::for_calls)). [`limits`] holds every other number, with its reason and its source. Deadlines can be shortened ([`RemoteTimeout`]); of what bounds
 //! threads nothing can be raised. [`MediaLimits`](media::MediaLimits) can: files off the pool take no threads.
 //!
 //! # Threads
@@ -101,6 +100,30 @@
 //! It bounds concurrency; a rate per client only where one is set ([`Admission::with_client_rate`]). It does not know who a
 //! client is beyond an address, so a botnet can fill the caps; it cannot take more than the caps. It makes no thumbnails.
 //! A panic inside a call gives its slot back only where panics unwind (`panic = "unwind"`).
+//!
+// A row of "Where to begin" leads to its type, or without the type's feature to the list of features.
+#![cfg_attr(feature = "tower", doc = "[`AdmissionLayer`]: layer::AdmissionLayer")]
+#![cfg_attr(not(feature = "tower"), doc = "[`AdmissionLayer`]: #features")]
+#![cfg_attr(feature = "outbound", doc = "[`AddressPolicy`]: outbound::AddressPolicy")]
+#![cfg_attr(not(feature = "outbound"), doc = "[`AddressPolicy`]: #features")]
+#![cfg_attr(feature = "outbound", doc = "[`Discovery`]: outbound::Discovery")]
+#![cfg_attr(not(feature = "outbound"), doc = "[`Discovery`]: #features")]
+#![cfg_attr(feature = "outbound", doc = "[`Portcullis`]: Portcullis")]
+#![cfg_attr(not(feature = "outbound"), doc = "[`Portcullis`]: #features")]
+#![cfg_attr(feature = "outbound", doc = "[`Portcullis::handle_blocking`]: Portcullis::handle_blocking")]
+#![cfg_attr(not(feature = "outbound"), doc = "[`Portcullis::handle_blocking`]: #features")]
+#![cfg_attr(feature = "outbound", doc = "[`Portcullis::begin`]: Portcullis::begin")]
+#![cfg_attr(not(feature = "outbound"), doc = "[`Portcullis::begin`]: #features")]
+#![cfg_attr(feature = "outbound", doc = "[`Portcullis::finish_blocking`]: Portcullis::finish_blocking")]
+#![cfg_attr(not(feature = "outbound"), doc = "[`Portcullis::finish_blocking`]: #features")]
+#![cfg_attr(feature = "outbound", doc = "[`Portcullis::handle`]: Portcullis::handle")]
+#![cfg_attr(not(feature = "outbound"), doc = "[`Portcullis::handle`]: #features")]
+#![cfg_attr(feature = "outbound", doc = "[`Portcullis::spawn_media`]: Portcullis::spawn_media")]
+#![cfg_attr(not(feature = "outbound"), doc = "[`Portcullis::spawn_media`]: #features")]
+#![cfg_attr(feature = "gate", doc = "[`GateRegistry`]: gate::GateRegistry")]
+#![cfg_attr(not(feature = "gate"), doc = "[`GateRegistry`]: #features")]
+#![cfg_attr(feature = "gate", doc = "[`HomeserverGate`]: gate::HomeserverGate")]
+#![cfg_attr(not(feature = "gate"), doc = "[`HomeserverGate`]: #features")]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 // An example that imports what it does not use misleads whoever copies it.
 #![doc(test(attr(deny(unused_imports))))]
@@ -135,11 +158,11 @@ mod sync;
 
 pub use admission::{
     Admission, Admitted, ClientKey, ClientOutboundProxyPolicy, DestinationRules, DestinationVerdict, Full,
-    InFlightBudget, InvalidRoomAlias, InvalidRoute, Ipv6ClientPrefix, OutboundRoute, RateLimit, Refusal, RefusedCounts,
-    RemoteTimeout, RoomAlias, RouteClass, Slot, TrustedProxies,
+    InFlightBudget, InFlightCaps, InvalidRoomAlias, InvalidRoute, Ipv6ClientPrefix, OutboundRoute, RateCaps, RateLimit,
+    Refusal, RefusedCounts, RemoteTimeout, RoomAlias, RouteClass, Slot, TrustedProxies, ZeroTimeout,
 };
 pub use deadline::{Expired, OutboundDeadline};
-pub use outcome::{Outcome, Overload, TransportKind};
+pub use outcome::{Outcome, Overload, Took, TransportKind};
 #[cfg(feature = "outbound")]
 pub use portcullis::{Begun, BuildError, MediaLookup, Portcullis, PortcullisBuilder, RemoteLookup};
 #[cfg(feature = "outbound")]

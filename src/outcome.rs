@@ -39,6 +39,18 @@ pub enum Outcome {
     Overloaded(Overload),
 }
 
+/// How long a call took, of what it was given.
+///
+/// What runs a call under a timeout of its own hands one to whoever classifies the answer, so that the two times are those
+/// of that call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Took {
+    /// From when it was let go to its end.
+    pub elapsed: Duration,
+    /// The call's own timeout.
+    pub timeout: Duration,
+}
+
 /// By what a call was told that the server has too much to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -73,18 +85,19 @@ pub enum TransportKind {
 }
 
 impl Outcome {
-    /// A success after `elapsed` of a call whose own timeout is `timeout`: fast if it took strictly less than half.
+    /// A success, fast if it took strictly less than half of the call's own timeout.
     ///
     /// ```
-    /// use portcullis::Outcome;
+    /// use portcullis::{Outcome, Took};
     /// use std::time::Duration;
     ///
-    /// let page = Duration::from_secs(30);
-    /// assert_eq!(Outcome::success(Duration::from_millis(14_999), page), Outcome::FastSuccess);
-    /// assert_eq!(Outcome::success(Duration::from_secs(15), page), Outcome::SlowSuccess);
+    /// let timeout = Duration::from_secs(30);
+    /// let after = |elapsed| Outcome::success(Took { elapsed, timeout });
+    /// assert_eq!(after(Duration::from_millis(14_999)), Outcome::FastSuccess);
+    /// assert_eq!(after(Duration::from_secs(15)), Outcome::SlowSuccess);
     /// ```
     #[must_use]
-    pub fn success(elapsed: Duration, timeout: Duration) -> Self {
+    pub fn success(Took { elapsed, timeout }: Took) -> Self {
         if elapsed.saturating_mul(FAST_FRACTION) < timeout { Self::FastSuccess } else { Self::SlowSuccess }
     }
 
@@ -125,21 +138,21 @@ impl Outcome {
     ///
     /// ```
     /// use http::StatusCode;
-    /// use portcullis::{Outcome, Overload};
+    /// use portcullis::{Outcome, Overload, Took};
     /// use std::time::Duration;
     ///
-    /// let (elapsed, timeout) = (Duration::from_secs(1), Duration::from_secs(30));
-    /// let of = |status| Outcome::of_status(status, elapsed, timeout);
+    /// let took = Took { elapsed: Duration::from_secs(1), timeout: Duration::from_secs(30) };
+    /// let of = |status| Outcome::of_status(status, took);
     /// assert_eq!(of(StatusCode::OK), Outcome::FastSuccess);
     /// assert_eq!(of(StatusCode::NOT_FOUND), Outcome::Refused);
     /// assert_eq!(of(StatusCode::TOO_MANY_REQUESTS), Outcome::Overloaded(Overload::TooManyRequests));
     /// assert_eq!(of(StatusCode::BAD_GATEWAY), Outcome::Overloaded(Overload::ServerError));
     /// ```
     #[must_use]
-    pub fn of_status(status: StatusCode, elapsed: Duration, timeout: Duration) -> Self {
+    pub fn of_status(status: StatusCode, took: Took) -> Self {
         match status {
             StatusCode::TOO_MANY_REQUESTS => Self::Overloaded(Overload::TooManyRequests),
-            status if status.is_success() => Self::success(elapsed, timeout),
+            status if status.is_success() => Self::success(took),
             status if status.is_server_error() => Self::Overloaded(Overload::ServerError),
             _ => Self::Refused,
         }
@@ -199,16 +212,19 @@ mod tests {
             (7_500, 15, Outcome::SlowSuccess),
             (0, 0, Outcome::SlowSuccess),
         ] {
-            let found = Outcome::success(Duration::from_millis(elapsed_ms), Duration::from_secs(timeout_s));
+            let (elapsed, timeout) = (Duration::from_millis(elapsed_ms), Duration::from_secs(timeout_s));
+            let found = Outcome::success(Took { elapsed, timeout });
             assert_eq!(found, outcome, "{elapsed_ms} ms of {timeout_s} s");
         }
-        assert_eq!(Outcome::success(Duration::MAX, Duration::MAX), Outcome::SlowSuccess, "never overflows");
+        let for_ever = Took { elapsed: Duration::MAX, timeout: Duration::MAX };
+        assert_eq!(Outcome::success(for_ever), Outcome::SlowSuccess, "never overflows");
     }
 
     #[test]
     fn every_status_has_one_outcome() {
         for code in 100..=999 {
-            let outcome = Outcome::of_status(StatusCode::from_u16(code).unwrap(), SECOND, 30 * SECOND);
+            let outcome =
+                Outcome::of_status(StatusCode::from_u16(code).unwrap(), Took { elapsed: SECOND, timeout: 30 * SECOND });
             let expected = match code {
                 200..=299 => Outcome::FastSuccess,
                 429 => Outcome::Overloaded(Overload::TooManyRequests),

@@ -42,8 +42,8 @@ pub use self::media::MediaLookup;
 use self::media::{MediaDesk, MediaMode};
 use self::token::check_token;
 use crate::admission::{
-    Admission, ClientKey, DestinationRules, DestinationVerdict, Ipv6ClientPrefix, MediaPath, OutboundRoute, Refusal,
-    RoomAlias, TrustedProxies,
+    Admission, ClientKey, ClientOutboundProxyPolicy, DestinationRules, DestinationVerdict, Ipv6ClientPrefix, MediaPath,
+    OutboundRoute, Refusal, RoomAlias, TrustedProxies,
 };
 use crate::federation_worker::{FederationWorker, WorkerError};
 use crate::outbound::call::FederationClient;
@@ -96,7 +96,7 @@ use crate::server_name::ServerName;
 /// fn portcullis() -> Result<Portcullis, Box<dyn Error>> {
 ///     let own_name: ServerName = "us.example".parse()?;
 ///     let key = std::fs::read_to_string("signing.key")?; // the line `ed25519 a_name base64`
-///     let signer = Arc::new(Ed25519Signer::from_key_file(own_name.clone(), &key)?);
+///     let signer = Arc::new(Ed25519Signer::from_key_text(own_name.clone(), &key)?);
 ///     let resolver = Arc::new(HickoryResolver::from_system()?);
 ///     let transport = Arc::new(HttpsTransport::new(TlsRoots::system()?)?);
 ///     let policy = AddressPolicy::default().deny(["2000:1::/32".parse()?])?; // your inside hosts, if their addresses are global
@@ -179,10 +179,15 @@ enum Asked {
 impl Portcullis {
     /// Starts to build the routes of the server whose calls `client` makes, and whose request pool has `pool_threads` threads.
     ///
-    /// The caps follow from the pool: half of it, and one call per client. An asynchronous server passes twice the number
-    /// of calls it is willing to have in flight: 32 for 16.
+    /// The caps follow from the pool: half of it, and one call per client. A server without a pool takes
+    /// [`builder_for_calls`](Self::builder_for_calls).
     pub fn builder(client: FederationClient, pool_threads: usize) -> PortcullisBuilder {
-        PortcullisBuilder::new(client, pool_threads)
+        PortcullisBuilder::new(client, ClientOutboundProxyPolicy::for_pool(pool_threads))
+    }
+
+    /// The same for a server without a pool, which is willing to have `calls` in flight; 0 counts as 1.
+    pub fn builder_for_calls(client: FederationClient, calls: usize) -> PortcullisBuilder {
+        PortcullisBuilder::new(client, ClientOutboundProxyPolicy::for_calls(calls))
     }
 
     /// First half: answers what needs no other server, and takes the slot for what does.
@@ -251,7 +256,9 @@ impl Portcullis {
                 Some(OutboundRoute::PublicRooms { server }) => {
                     self.decide(local, peer, request, Asked::Rooms { server: Some(server), posted })
                 }
-                None => self.decide(local, peer, request, Asked::Rooms { server: None, posted }),
+                Some(OutboundRoute::Other { .. }) | None => {
+                    self.decide(local, peer, request, Asked::Rooms { server: None, posted })
+                }
             });
         Some(begun.unwrap_or_else(|denied| Begun::Answer(denied.into_response())))
     }

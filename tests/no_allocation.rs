@@ -3,7 +3,7 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
-use portcullis::{ClientKey, Full, InFlightBudget, Ipv6ClientPrefix};
+use portcullis::{ClientKey, Full, InFlightBudget, InFlightCaps, Ipv6ClientPrefix};
 
 const FLOOD: u32 = 1_000_000;
 
@@ -15,7 +15,7 @@ fn client(n: u32) -> ClientKey {
 
 #[test]
 fn a_million_refusals_at_the_global_cap_allocate_nothing() {
-    let budget = InFlightBudget::new(4, 1);
+    let budget = InFlightBudget::new(InFlightCaps { global: 4, per_key: 1 });
     let _held: Vec<_> = (0..4).map(|n| budget.try_acquire(&client(FLOOD + n)).unwrap()).collect();
     let spent = allocation_counter::measure(|| {
         for n in 0..FLOOD {
@@ -27,7 +27,7 @@ fn a_million_refusals_at_the_global_cap_allocate_nothing() {
 
 #[test]
 fn a_million_refusals_by_key_and_a_million_admissions_allocate_nothing() {
-    let budget = InFlightBudget::new(4, 1);
+    let budget = InFlightBudget::new(InFlightCaps { global: 4, per_key: 1 });
     let spent = allocation_counter::measure(|| {
         for n in 0..FLOOD {
             let slot = budget.try_acquire(&client(n));

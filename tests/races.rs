@@ -12,7 +12,7 @@ mod loom_explores {
     use loom::sync::Arc;
     use loom::sync::atomic::{AtomicUsize, Ordering};
     use loom::thread;
-    use portcullis::InFlightBudget;
+    use portcullis::{InFlightBudget, InFlightCaps};
 
     /// Counts what is held at the same time, beside the budget and without its help.
     struct Witness {
@@ -29,7 +29,7 @@ mod loom_explores {
     }
 
     fn rivals(threads: usize, cap: usize, per_key: usize, key_of: fn(usize) -> usize) {
-        let budget = InFlightBudget::new(cap, per_key);
+        let budget = InFlightBudget::new(InFlightCaps { global: cap, per_key });
         let witness = Arc::new(Witness { held: AtomicUsize::new(0), cap });
         let rivals: Vec<_> = (0..threads)
             .map(|index| {
@@ -75,7 +75,7 @@ mod loom_explores {
     #[test]
     fn two_callers_of_one_key_do_not_refuse_each_other() {
         loom::model(|| {
-            let budget = InFlightBudget::new(2, 1);
+            let budget = InFlightBudget::new(InFlightCaps { global: 2, per_key: 1 });
             let other = budget.clone();
             let rival = thread::spawn(move || other.try_acquire(&1).ok());
             let mine = budget.try_acquire(&1).ok();
@@ -87,7 +87,7 @@ mod loom_explores {
     #[test]
     fn a_release_that_has_happened_is_seen_by_the_next_caller() {
         loom::model(|| {
-            let budget = InFlightBudget::new(1, 1);
+            let budget = InFlightBudget::new(InFlightCaps { global: 1, per_key: 1 });
             let slot = budget.try_acquire(&1).unwrap();
             let other = budget.clone();
             let rival = thread::spawn(move || drop(other.try_acquire(&2)));
@@ -100,7 +100,7 @@ mod loom_explores {
 
 #[cfg(portcullis_shuttle)]
 mod shuttle_explores {
-    use portcullis::InFlightBudget;
+    use portcullis::{InFlightBudget, InFlightCaps};
     use shuttle::sync::Arc;
     use shuttle::sync::atomic::{AtomicUsize, Ordering};
     use shuttle::thread;
@@ -112,7 +112,7 @@ mod shuttle_explores {
     fn eight_threads_never_exceed_the_cap_and_leak_nothing() {
         shuttle::check_random(
             || {
-                let budget = InFlightBudget::new(CAP, 1);
+                let budget = InFlightBudget::new(InFlightCaps { global: CAP, per_key: 1 });
                 let held = Arc::new(AtomicUsize::new(0));
                 let rivals: Vec<_> = (0..THREADS)
                     .map(|index| {
@@ -143,7 +143,7 @@ mod shuttle_explores {
     fn a_slot_released_by_another_thread_comes_back() {
         shuttle::check_random(
             || {
-                let budget = InFlightBudget::new(1, 1);
+                let budget = InFlightBudget::new(InFlightCaps { global: 1, per_key: 1 });
                 let other = budget.clone();
                 let slot = budget.try_acquire(&1).unwrap();
                 let holder = thread::spawn(move || drop(slot));

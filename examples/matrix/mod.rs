@@ -2,11 +2,10 @@
 
 use std::error::Error;
 use std::fmt;
-use std::time::Duration;
 
 use http::StatusCode;
 use portcullis::outbound::transport_kind;
-use portcullis::{Outcome, TransportKind};
+use portcullis::{Outcome, Took, TransportKind};
 use reqwest::{Client, Url};
 use serde_json::Value;
 
@@ -65,10 +64,10 @@ impl Homeserver {
 }
 
 /// What an answer says of the homeserver's load.
-pub(crate) fn outcome(answer: &Result<Value, CallError>, took: Duration, timeout: Duration) -> Outcome {
+pub(crate) fn outcome(answer: &Result<Value, CallError>, took: Took) -> Outcome {
     match answer {
-        Ok(_) => Outcome::success(took, timeout),
-        Err(CallError::Status(status)) => Outcome::of_status(*status, took, timeout),
+        Ok(_) => Outcome::success(took),
+        Err(CallError::Status(status)) => Outcome::of_status(*status, took),
         Err(CallError::Transport(error)) => {
             Outcome::of_transport(transport_kind(error).unwrap_or(TransportKind::Reset))
         }

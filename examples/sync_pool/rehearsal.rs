@@ -14,7 +14,7 @@ use portcullis::media::{MediaStoreConfig, RemoteFetchPolicy};
 use portcullis::outbound::{
     AddressPolicy, Discovery, Ed25519Signer, FederationClient, HickoryResolver, HttpsTransport, TlsRoots,
 };
-use portcullis::{Portcullis, ServerName, TrustedProxies};
+use portcullis::{Portcullis, RemoteTimeout, ServerName, TrustedProxies};
 
 use super::homeserver::{Homeserver, Rooms, Way, listen};
 use super::loopback::{Authority, Manners, OtherServer};
@@ -53,7 +53,7 @@ impl World {
         let files = std::env::temp_dir().join(format!("portcullis-sync-pool-{}-{way:?}", std::process::id()));
 
         let mut portcullis = Portcullis::builder(client("us.example".parse()?, &authority)?, POOL_THREADS)
-            .remote_timeout(REMOTE_TIMEOUT)
+            .remote_timeout(RemoteTimeout::new(REMOTE_TIMEOUT)?)
             .trusted_proxies(TrustedProxies::new(["127.0.0.0/8".parse()?])) // the clients below say who they are
             .remote_fetch(RemoteFetchPolicy { remote_fetch_enabled: true })
             .media_store(MediaStoreConfig::in_dir(&files));

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::admitted::Admitted;
-use super::budget::{Full, InFlightBudget};
+use super::budget::{Full, InFlightBudget, InFlightCaps};
 use super::client_key::ClientKey;
 use super::client_rate::{ClientRate, RateLimit};
 use super::media_pass::MediaPass;
@@ -116,15 +116,16 @@ impl Admission {
     /// The door of the server `own_name`, with the caps and deadlines of `policy`.
     #[must_use]
     pub fn new(own_name: ServerName, policy: ClientOutboundProxyPolicy) -> Self {
-        let budget = InFlightBudget::new(policy.global_cap(), policy.per_client_cap());
+        let budget =
+            InFlightBudget::new(InFlightCaps { global: policy.global_cap(), per_key: policy.per_client_cap() });
         let (rates, refused) = (Rates::default(), Arc::default());
         Self { own_name, policy, remote_timeout: None, rules: None, budget, rates, refused }
     }
 
     /// Shortens every deadline to the operator's timeout where that is shorter.
     #[must_use]
-    pub fn with_remote_timeout(mut self, limit: Option<RemoteTimeout>) -> Self {
-        self.remote_timeout = limit;
+    pub fn with_remote_timeout(mut self, limit: RemoteTimeout) -> Self {
+        self.remote_timeout = Some(limit);
         self
     }
 
@@ -139,10 +140,10 @@ impl Admission {
     /// unless set: a homeserver may have a limit of its own, and the caps hold without one.
     ///
     /// ```
-    /// use portcullis::{Admission, ClientKey, ClientOutboundProxyPolicy, OutboundRoute, RateLimit, Refusal, RouteClass};
+    /// use portcullis::{Admission, ClientKey, ClientOutboundProxyPolicy, OutboundRoute, RateLimit, RateCaps, Refusal, RouteClass};
     ///
     /// let admission = Admission::new("us.example".parse().unwrap(), ClientOutboundProxyPolicy::for_pool(8))
-    ///     .with_client_rate(RouteClass::Directory, RateLimit::new(60, 1).unwrap());
+    ///     .with_client_rate(RouteClass::Directory, RateLimit::new(RateCaps { per_minute: 60, burst: 1 }).unwrap());
     /// let route = OutboundRoute::PublicRooms { server: "them.example".parse().unwrap() };
     /// drop(admission.admit(&ClientKey::shared(), route.clone()).unwrap()); // its slot is free again
     /// assert!(matches!(admission.admit(&ClientKey::shared(), route), Err(Refusal::Rate { .. })));
@@ -171,6 +172,41 @@ impl Admission {
         Ok(Admitted { route, deadline: OutboundDeadline::after(allowed, Instant::now()), slot })
     }
 
+    /// Lets one call of `client` to `destination` go out that is for none of the routes of this crate: a profile, the keys
+    /// of a user, a join. It counts in the same budget and rate as a directory lookup, and has the same deadline.
+    ///
+    /// *Errors*, *Panics*, *Blocking:* as [`admit`](Self::admit), which this is for [`OutboundRoute::Other`].
+    ///
+    /// ```
+    /// use portcullis::{Admission, ClientKey, Expired, ServerName};
+    ///
+    /// # use portcullis::{ClientOutboundProxyPolicy, Refusal};
+    /// /// `GET /_matrix/client/v3/profile/{user}` for a user of another server.
+    /// async fn profile(door: &Admission, client: &ClientKey, server: ServerName, user: &str) -> Result<String, String> {
+    ///     let pass = door.admit_call(client, server).map_err(|refusal| refusal.to_string())?; // or `into_response`
+    ///     let server = pass.destination().clone();
+    ///     let found = pass.run(your_profile_call(&server, user)).await;
+    ///     found.map_err(|Expired| "the other server took too long".to_owned())
+    /// }
+    ///
+    /// /// Your own client: discovery, request, answer.
+    /// async fn your_profile_call(server: &ServerName, user: &str) -> String {
+    ///     format!("{user} as {server} has it")
+    /// }
+    /// # let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    /// # runtime.block_on(async {
+    /// # let door = Admission::new("us.example".parse().unwrap(), ClientOutboundProxyPolicy::for_pool(8));
+    /// # let client = ClientKey::shared();
+    /// # let found = profile(&door, &client, "them.example".parse().unwrap(), "@ann:them.example").await;
+    /// # assert_eq!(found.as_deref(), Ok("@ann:them.example as them.example has it"));
+    /// # let ours = door.admit_call(&client, "us.example".parse().unwrap());
+    /// # assert_eq!(ours.unwrap_err(), Refusal::OwnServer);
+    /// # });
+    /// ```
+    pub fn admit_call(&self, client: &ClientKey, destination: ServerName) -> Result<Admitted, Refusal> {
+        self.admit(client, OutboundRoute::Other { server: destination })
+    }
+
     /// Lets one media fetch of `client` go out on a thread of the request pool, under the same budget as everything else
     /// that holds one; or says why not. Own server and switch were asked before: `allowed` says so.
     ///
@@ -183,15 +219,15 @@ impl Admission {
     /// let admission = Admission::new("us.example".parse().unwrap(), ClientOutboundProxyPolicy::for_pool(8));
     /// let file = RemoteFile { server: "them.example".parse().unwrap(), media_id: "abc".parse().unwrap() };
     /// let switch = RemoteFetchPolicy { remote_fetch_enabled: true };
-    /// let pass = admission.admit_media(ClientKey::shared(), switch.check(file, AllowRemote::Yes).unwrap()).unwrap();
+    /// let pass = admission.admit_media(&ClientKey::shared(), switch.check(file, AllowRemote::Yes).unwrap()).unwrap();
     /// # drop(pass.run(async { /* your fetch */ }));
     /// ```
-    pub fn admit_media(&self, client: ClientKey, allowed: RemoteFetchAllowed) -> Result<MediaPass, Refusal> {
+    pub fn admit_media(&self, client: &ClientKey, allowed: RemoteFetchAllowed) -> Result<MediaPass, Refusal> {
         self.check_destination(allowed.destination())?;
-        self.check_rate(&client, RouteClass::Media)?;
-        let slot = self.budget.try_acquire(&client).map_err(|full| self.count_refusal(full))?;
+        self.check_rate(client, RouteClass::Media)?;
+        let slot = self.budget.try_acquire(client).map_err(|full| self.count_refusal(full))?;
         let deadline = OutboundDeadline::after(self.allowed_time(RouteClass::Media), Instant::now());
-        Ok(MediaPass::inline(allowed, client, deadline, slot))
+        Ok(MediaPass::inline(allowed, *client, deadline, slot))
     }
 
     fn check_destination(&self, destination: &ServerName) -> Result<(), Refusal> {
@@ -300,6 +336,7 @@ impl fmt::Debug for Admission {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::admission::RateCaps;
 
     fn route(server: &str) -> OutboundRoute {
         OutboundRoute::PublicRooms { server: server.parse().unwrap() }
@@ -345,8 +382,27 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn another_call_counts_in_the_same_budget_rate_and_rules_and_has_a_lookup_s_deadline() {
+        let once = RateLimit::new(RateCaps { per_minute: 1, burst: 1 }).unwrap();
+        let admission = admission().with_client_rate(RouteClass::Directory, once);
+        let call = |of, server: &str| admission.admit_call(&client(of), server.parse().unwrap());
+        assert_eq!(call(1, "us.example").unwrap_err(), Refusal::OwnServer);
+        let pass = call(1, "them.example").unwrap();
+        assert_eq!(pass.route(), &OutboundRoute::Other { server: "them.example".parse().unwrap() });
+        assert_eq!(
+            (pass.destination().as_str(), pass.deadline().allowed()),
+            ("them.example", crate::limits::DIRECTORY_DEADLINE)
+        );
+        assert!(matches!(admission.admit(&client(2), route("them.example")), Err(Refusal::GlobalCap { .. })));
+        drop(pass);
+        assert!(matches!(admission.admit(&client(1), route("them.example")), Err(Refusal::Rate { .. })));
+        assert_eq!(admission.refused(), RefusedCounts { global: 1, client: 0, rate: 1 });
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn the_rate_comes_after_own_name_and_before_the_slot_and_says_when_to_come_again() {
-        let admission = admission().with_client_rate(RouteClass::Directory, RateLimit::new(30, 2).unwrap());
+        let admission = admission()
+            .with_client_rate(RouteClass::Directory, RateLimit::new(RateCaps { per_minute: 30, burst: 2 }).unwrap());
         assert_eq!(admission.admit(&client(1), route("us.example")).unwrap_err(), Refusal::OwnServer);
         let held = admission.admit(&client(1), route("a.example")).unwrap();
         // The slot is taken: that call was asked for all the same.
@@ -367,7 +423,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_operator_timeout_shortens_the_deadline() {
-        let admission = admission().with_remote_timeout(RemoteTimeout::new(Duration::from_secs(3)));
+        let admission = admission().with_remote_timeout(RemoteTimeout::new(Duration::from_secs(3)).unwrap());
         let pass = admission.admit(&client(1), route("a.example")).unwrap();
         assert_eq!(pass.deadline().allowed(), Duration::from_secs(3));
     }

@@ -12,7 +12,7 @@ use crate::deadline::{Expired, OutboundDeadline};
 use crate::server_name::ServerName;
 
 /// The pass for one outbound call: its slot, its deadline and where it may go. Only
-/// [`Admission::admit`](super::Admission::admit) makes one.
+/// [`Admission::admit`](super::Admission::admit) and [`Admission::admit_call`](super::Admission::admit_call) make one.
 ///
 /// An outbound call takes it by value, so there is no call without a slot and no slot that outlives its call:
 ///
@@ -45,8 +45,8 @@ impl Admitted {
         self.deadline
     }
 
-    /// The route that was admitted: which of the two it is, and the alias of an alias lookup. The parameters of a room list
-    /// are where they were, in the request.
+    /// The route that was admitted: which of them it is, and the alias of an alias lookup. The parameters of a room list
+    /// are where they were, in the request; what another call asks is known to whoever makes it.
     ///
     /// ```
     /// use portcullis::{Admission, ClientKey, ClientOutboundProxyPolicy, OutboundRoute};
@@ -57,6 +57,7 @@ impl Admitted {
     /// let asked = match pass.route() {
     ///     OutboundRoute::PublicRooms { server } => format!("the room list of {server}"),
     ///     OutboundRoute::RoomAlias { alias } => format!("the room behind {alias}"),
+    ///     OutboundRoute::Other { server } => format!("something else of {server}"), // from `admit_call`
     /// };
     /// assert_eq!(asked, "the room behind #hall:them.example");
     /// ```
@@ -76,8 +77,8 @@ impl Admitted {
     /// The slot lives exactly as long as `call`: it is free before the result is handed out, and it stays held while
     /// `call` runs, however impatient the caller is (spawn the returned future to let it outlive a connection).
     ///
-    /// *Errors:* [`Expired`], and `call` has been dropped. *Panics:* never. *Cancel safety:* dropping the returned
-    /// future drops `call`, then the slot. *Blocking:* no.
+    /// *Errors:* [`Expired`], and `call` has been dropped. *Panics:* never, inside a tokio runtime with its timer on. *Cancel
+    /// safety:* dropping the returned future drops `call`, then the slot. *Blocking:* no.
     ///
     /// ```
     /// # use portcullis::{Admission, ClientKey, ClientOutboundProxyPolicy, OutboundRoute};
@@ -104,6 +105,9 @@ impl Admitted {
 
     /// Runs the caller's own federation call on this thread, for a client that blocks. `call` is given the time that is left,
     /// never zero: the timeout for *all* it does, discovery and the last byte of the body included.
+    ///
+    /// It is for a client that blocks. An `async` block given here is returned as it is and has done nothing yet: awaited
+    /// later it runs without a slot and without a deadline. That is for [`run`](Self::run).
     ///
     /// Nothing from outside can end a call that blocks: its client has to. A timeout between two reads is none, because a
     /// peer that sends a byte now and then never meets it; a call of several steps subtracts what the first one took. One
@@ -237,7 +241,7 @@ mod tests {
     #[test]
     #[expect(clippy::disallowed_methods, reason = "this is what a call that blocks does")]
     fn a_blocking_call_that_comes_back_late_held_its_slot_and_keeps_its_result() {
-        let admission = admission().with_remote_timeout(RemoteTimeout::new(Duration::from_millis(20)));
+        let admission = admission().with_remote_timeout(RemoteTimeout::new(Duration::from_millis(20)).unwrap());
         let late = admitted(&admission).run_blocking(|left| {
             std::thread::sleep(left + Duration::from_millis(1));
             admission.budget().in_flight()

@@ -18,9 +18,9 @@ use crate::sync::{Arc, AtomicBool, Mutex, Ordering};
 /// Clones share the same budget.
 ///
 /// ```
-/// use portcullis::{Full, InFlightBudget};
+/// use portcullis::{Full, InFlightBudget, InFlightCaps};
 ///
-/// let budget = InFlightBudget::new(2, 1);
+/// let budget = InFlightBudget::new(InFlightCaps { global: 2, per_key: 1 });
 /// let alice = budget.try_acquire(&"alice").unwrap();
 /// assert_eq!(budget.try_acquire(&"alice").unwrap_err(), Full::Key);
 /// let bob = budget.try_acquire(&"bob").unwrap();
@@ -55,6 +55,15 @@ struct Place<K> {
     held: usize,
 }
 
+/// The caps of an [`InFlightBudget`]. A cap of 0 admits nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InFlightCaps {
+    /// Slots in all.
+    pub global: usize,
+    /// Slots of one key.
+    pub per_key: usize,
+}
+
 /// Which cap refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Full {
@@ -67,9 +76,10 @@ pub enum Full {
 }
 
 impl<K: Clone + Eq> InFlightBudget<K> {
-    /// A budget of `global` slots, `per_key` of them for one key. A cap of 0 admits nothing.
+    /// A budget with these caps.
     #[must_use]
-    pub fn new(global: usize, per_key: usize) -> Self {
+    pub fn new(caps: InFlightCaps) -> Self {
+        let InFlightCaps { global, per_key } = caps;
         let places = std::iter::repeat_with(|| None).take(global).collect();
         let table = Mutex::new(Table { places, end: 0, active: 0 });
         Self { shared: Arc::new(Shared { global, per_key, full: AtomicBool::new(global == 0), table }) }

@@ -29,6 +29,15 @@ pub struct RateLimit {
     burst: u32,
 }
 
+/// What a [`RateLimit`] is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RateCaps {
+    /// Calls a minute, for ever.
+    pub per_minute: u32,
+    /// Calls at once, after a pause.
+    pub burst: u32,
+}
+
 /// When a bucket is full again, and which of those at that moment.
 type Due = (Instant, u64);
 
@@ -52,18 +61,18 @@ struct Buckets {
 pub(super) struct ClientRate(Mutex<Buckets>);
 
 impl RateLimit {
-    /// Allows `per_minute` calls a minute, and `burst` at once after a pause; each from 1 to 60,000. `None` outside: 0 would
-    /// let nothing through, and is never "unlimited".
+    /// The rate with these caps, each from 1 to 60,000. `None` outside: 0 would let nothing through, and is never "unlimited".
     ///
     /// ```
-    /// use portcullis::RateLimit;
+    /// use portcullis::{RateCaps, RateLimit};
     ///
-    /// let limit = RateLimit::new(60, 20).unwrap(); // twenty at once, then one a second
+    /// let limit = RateLimit::new(RateCaps { per_minute: 60, burst: 20 }).unwrap(); // twenty at once, then one a second
     /// assert_eq!((limit.per_minute(), limit.burst()), (60, 20));
-    /// assert_eq!(RateLimit::new(0, 20), None);
+    /// assert_eq!(RateLimit::new(RateCaps { per_minute: 0, burst: 20 }), None);
     /// ```
     #[must_use]
-    pub fn new(per_minute: u32, burst: u32) -> Option<Self> {
+    pub fn new(caps: RateCaps) -> Option<Self> {
+        let RateCaps { per_minute, burst } = caps;
         let both = [per_minute, burst].iter().all(|figure| RATE_LIMIT_RANGE.contains(figure));
         both.then_some(Self { per_minute, burst })
     }

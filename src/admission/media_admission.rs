@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::admit::{Admission, RefusedCounters, RefusedCounts};
-use super::budget::{Full, InFlightBudget};
+use super::budget::{Full, InFlightBudget, InFlightCaps};
 use super::client_key::ClientKey;
 use super::client_rate::ClientRate;
 use super::media_limits::MediaLimits;
@@ -39,7 +39,10 @@ impl MediaAdmission {
             allowed_time: admission.allowed_time(RouteClass::Media),
             retry_hint: admission.policy().retry_hint(),
             rate: admission.client_rate(RouteClass::Media),
-            clients: InFlightBudget::new(limits.max_in_flight(), limits.max_per_client()),
+            clients: InFlightBudget::new(InFlightCaps {
+                global: limits.max_in_flight(),
+                per_key: limits.max_per_client(),
+            }),
             refused: RefusedCounters::default(),
         }
     }
@@ -95,7 +98,7 @@ mod tests {
 
     use super::*;
     use crate::admission::{
-        AllowRemote, ClientOutboundProxyPolicy, MediaCaps, RateLimit, RemoteFetchPolicy, RemoteFile,
+        AllowRemote, ClientOutboundProxyPolicy, MediaCaps, RateCaps, RateLimit, RemoteFetchPolicy, RemoteFile,
     };
 
     fn allowed(server: &str) -> RemoteFetchAllowed {
@@ -142,7 +145,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_client_over_its_rate_takes_no_slot_and_is_told_when_to_come_again() {
-        let admission = admission().with_client_rate(RouteClass::Media, RateLimit::new(600, 3).unwrap());
+        let admission = admission()
+            .with_client_rate(RouteClass::Media, RateLimit::new(RateCaps { per_minute: 600, burst: 3 }).unwrap());
         let door = MediaAdmission::beside(&admission, MediaLimits::default());
         let ask = |who| door.admit(client(who), allowed("good.example"), |_| Ok(()));
         for _ in 0..3 {
@@ -151,7 +155,7 @@ mod tests {
         assert_eq!(ask(1).unwrap_err(), Refusal::Rate { retry_after: Duration::from_millis(100) });
         assert!(ask(2).is_ok());
         // The inline way has the same bucket.
-        assert!(matches!(admission.admit_media(client(1), allowed("good.example")), Err(Refusal::Rate { .. })));
+        assert!(matches!(admission.admit_media(&client(1), allowed("good.example")), Err(Refusal::Rate { .. })));
         assert_eq!((door.in_flight(), door.refused()), (0, RefusedCounts { global: 0, client: 0, rate: 1 }));
         tokio::time::advance(Duration::from_millis(100)).await;
         assert!(ask(1).is_ok());

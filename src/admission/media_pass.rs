@@ -94,8 +94,8 @@ impl MediaPass {
 
     /// Runs the caller's own fetch under this pass, as [`Admitted::run`](super::Admitted::run) does.
     ///
-    /// *Errors:* [`Expired`], and `fetch` has been dropped. *Panics:* never. *Cancel safety:* dropping the returned future
-    /// drops `fetch`, then the slot. *Blocking:* no.
+    /// *Errors:* [`Expired`], and `fetch` has been dropped. *Panics:* never, inside a tokio runtime with its timer on. *Cancel
+    /// safety:* dropping the returned future drops `fetch`, then the slot. *Blocking:* no.
     pub fn run<F: Future>(self, fetch: F) -> impl Future<Output = Result<F::Output, Expired>> {
         let Self { deadline, slot, .. } = self;
         async move {
@@ -106,7 +106,8 @@ impl MediaPass {
         }
     }
 
-    /// Runs the caller's own fetch on this thread, as [`Admitted::run_blocking`](super::Admitted::run_blocking) does.
+    /// Runs the caller's own fetch on this thread, as [`Admitted::run_blocking`](super::Admitted::run_blocking) does: for a
+    /// client that blocks, and for no `async` block.
     ///
     /// *Errors:* [`Expired`], and `fetch` was not run. *Panics:* where `fetch` does; the slot is free then. *Blocking:* as
     /// long as `fetch`.

@@ -9,7 +9,7 @@ use percent_encoding::percent_decode_str;
 use super::media_id::RemoteFile;
 use super::remote_fetch::AllowRemote;
 use super::route::{InvalidRoute, decode, query_values};
-use super::thumbnail::{Thumbnail, ThumbnailMethod};
+use super::thumbnail::{Thumbnail, ThumbnailMethod, ThumbnailSize};
 use crate::limits::{MAX_FILE_NAME_BYTES, NOT_YET_UPLOADED_PATIENCE, NOT_YET_UPLOADED_PATIENCE_MAX};
 
 /// A request for a file of some server: ours or another's.
@@ -141,7 +141,9 @@ fn allow_remote(query: &str) -> AllowRemote {
 }
 
 fn thumbnail(query: &str) -> Result<Thumbnail, InvalidRoute> {
-    let side = |name| number(query, name)?.ok_or(InvalidRoute::Parameter(name));
+    // There are no pictures beyond a `u32`: whatever is asked, the largest size is the largest.
+    let pixels = |asked| u32::try_from(asked).unwrap_or(u32::MAX);
+    let side = |name| number(query, name)?.map(pixels).ok_or(InvalidRoute::Parameter(name));
     let (width, height) = (side("width")?, side("height")?);
     let method = match only(query, "method")?.as_deref() {
         None | Some("scale") => ThumbnailMethod::Scale,
@@ -149,7 +151,7 @@ fn thumbnail(query: &str) -> Result<Thumbnail, InvalidRoute> {
         Some(_) => return Err(InvalidRoute::Parameter("method")),
     };
     let animated = flag(query, "animated")?.unwrap_or(false);
-    Ok(Thumbnail::no_smaller_than(width, height, method, animated))
+    Ok(Thumbnail::no_smaller_than(ThumbnailSize { width, height, method }, animated))
 }
 
 fn patience(query: &str) -> Result<Duration, InvalidRoute> {

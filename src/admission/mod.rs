@@ -9,7 +9,7 @@
 //! it into a [`RemoteFetchAllowed`], without which there is no [`MediaPass`] and so no fetch.
 //!
 //! Nothing here waits, resolves or dials. Over a cap the answer is a [`Refusal`], at once. What is let through is an
-//! [`Admitted`], and only [`Admission::admit`] makes one: an outbound call takes it by value, so a route that forgets
+//! [`Admitted`], and only [`Admission`] makes one: an outbound call takes it by value, so a route that forgets
 //! the budget does not compile.
 
 mod admit;
@@ -32,11 +32,11 @@ mod thumbnail;
 
 pub use admit::{Admission, DestinationRules, DestinationVerdict, RefusedCounts};
 pub use admitted::Admitted;
-pub use budget::{Full, InFlightBudget, Slot};
+pub use budget::{Full, InFlightBudget, InFlightCaps, Slot};
 #[cfg(feature = "server")]
 pub(crate) use client_key::client_address;
 pub use client_key::{ClientKey, Ipv6ClientPrefix, TrustedProxies};
-pub use client_rate::RateLimit;
+pub use client_rate::{RateCaps, RateLimit};
 #[cfg(feature = "outbound")]
 pub(crate) use media_admission::MediaAdmission;
 pub use media_id::{InvalidMediaId, MediaId, RemoteFile};
@@ -45,7 +45,7 @@ pub use media_pass::MediaPass;
 #[cfg(feature = "outbound")]
 pub(crate) use media_route::MediaPath;
 pub use media_route::{MediaGeneration, MediaRoute, MediaVariant};
-pub use policy::{ClientOutboundProxyPolicy, RemoteTimeout, RouteClass};
+pub use policy::{ClientOutboundProxyPolicy, RemoteTimeout, RouteClass, ZeroTimeout};
 pub use refusal::Refusal;
 pub use remote_fetch::{AllowRemote, RemoteFetchAllowed, RemoteFetchPolicy};
 pub use room_alias::{InvalidRoomAlias, RoomAlias};

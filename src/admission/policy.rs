@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use crate::limits::{DIRECTORY_DEADLINE, MEDIA_DEADLINE, PER_CLIENT_CAP, RETRY_HINT, WORKER_MARGIN};
 
-/// The caps and deadlines of client-triggered outbound calls, derived from the size of the request pool.
+/// The caps and deadlines of client-triggered outbound calls, derived from the size of the request pool, or from the calls in
+/// flight where there is none.
 ///
-/// Always: the global cap is at most half the pool, and at least one. [`ClientOutboundProxyPolicy::for_pool`] is the only
-/// source; there is no setter and no configuration key, because a key could raise the caps back over the pool size.
+/// Always: the global cap is at least one, and at most half the pool it was made [for](Self::for_pool). There is no setter and
+/// no configuration key, because a key could raise the caps back over the pool size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClientOutboundProxyPolicy {
     global_cap: usize,
@@ -17,7 +18,7 @@ pub struct ClientOutboundProxyPolicy {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum RouteClass {
-    /// A remote room list or a remote alias.
+    /// A remote room list, a remote alias, or another call of the homeserver's own.
     Directory,
     /// A remote file.
     Media,
@@ -30,17 +31,22 @@ pub enum RouteClass {
 /// use portcullis::{ClientOutboundProxyPolicy, RemoteTimeout, RouteClass};
 ///
 /// let policy = ClientOutboundProxyPolicy::for_pool(8);
-/// let nine = RemoteTimeout::new(Duration::from_secs(9));
-/// assert_eq!(policy.deadline(RouteClass::Directory, nine), Duration::from_secs(9)); // of 10
-/// assert_eq!(policy.deadline(RouteClass::Media, nine), Duration::from_secs(9)); // of 30
-/// assert_eq!(RemoteTimeout::new(Duration::ZERO), None); // a mistake, and not "no limit"
+/// let nine = RemoteTimeout::new(Duration::from_secs(9))?;
+/// assert_eq!(policy.deadline(RouteClass::Directory, Some(nine)), Duration::from_secs(9)); // of 10
+/// assert_eq!(policy.deadline(RouteClass::Media, Some(nine)), Duration::from_secs(9)); // of 30
+/// assert!(RemoteTimeout::new(Duration::ZERO).is_err()); // a mistake, and not "no limit"
+/// # Ok::<(), portcullis::ZeroTimeout>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RemoteTimeout(Duration);
 
+/// A timeout of zero: "no time" is a mistake, not "no limit".
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the remote timeout is zero")]
+pub struct ZeroTimeout;
+
 impl ClientOutboundProxyPolicy {
-    /// The policy for a pool of `threads` request threads; 0 counts as 1. An asynchronous server passes twice the number
-    /// of calls it is willing to have in flight.
+    /// The policy for a pool of `threads` request threads; 0 counts as 1. Half of them may be out.
     ///
     /// ```
     /// use portcullis::ClientOutboundProxyPolicy;
@@ -49,7 +55,20 @@ impl ClientOutboundProxyPolicy {
     /// ```
     #[must_use]
     pub fn for_pool(threads: usize) -> Self {
-        Self { global_cap: (threads / 2).max(1) }
+        Self::for_calls(threads / 2)
+    }
+
+    /// The policy for a server without a pool, an asynchronous one, which is willing to have `calls` in flight; 0 counts
+    /// as 1.
+    ///
+    /// ```
+    /// use portcullis::ClientOutboundProxyPolicy;
+    ///
+    /// assert_eq!(ClientOutboundProxyPolicy::for_calls(16).global_cap(), 16);
+    /// ```
+    #[must_use]
+    pub fn for_calls(calls: usize) -> Self {
+        Self { global_cap: calls.max(1) }
     }
 
     /// Calls in flight, all clients together.
@@ -88,10 +107,15 @@ impl ClientOutboundProxyPolicy {
 }
 
 impl RemoteTimeout {
-    /// `None` for zero: "no time" is a mistake, not "no limit".
+    /// The timeout `limit`. *Errors:* [`ZeroTimeout`]. *Panics:* never.
+    pub fn new(limit: Duration) -> Result<Self, ZeroTimeout> {
+        if limit.is_zero() { Err(ZeroTimeout) } else { Ok(Self(limit)) }
+    }
+
+    /// The same as a duration, never zero.
     #[must_use]
-    pub fn new(limit: Duration) -> Option<Self> {
-        (!limit.is_zero()).then_some(Self(limit))
+    pub fn as_duration(self) -> Duration {
+        self.0
     }
 }
 
@@ -115,6 +139,9 @@ mod tests {
         for (threads, cap) in [(0, 1), (1, 1), (2, 1), (3, 1), (8, 4), (16, 8), (32, 16), (256, 128)] {
             assert_eq!(ClientOutboundProxyPolicy::for_pool(threads).global_cap(), cap, "pool of {threads}");
         }
+        for (calls, cap) in [(0, 1), (1, 1), (2, 2), (16, 16)] {
+            assert_eq!(ClientOutboundProxyPolicy::for_calls(calls).global_cap(), cap, "{calls} calls");
+        }
     }
 
     #[test]
@@ -130,11 +157,11 @@ mod tests {
     #[test]
     fn d01_d02_the_operator_s_timeout_shortens_both_and_lengthens_none() {
         let policy = ClientOutboundProxyPolicy::for_pool(8);
-        let at = |seconds, class| policy.deadline(class, RemoteTimeout::new(Duration::from_secs(seconds)));
+        let at = |seconds, class| policy.deadline(class, RemoteTimeout::new(Duration::from_secs(seconds)).ok());
         assert_eq!(at(60, RouteClass::Directory), Duration::from_secs(10));
         assert_eq!(at(60, RouteClass::Media), Duration::from_secs(30));
         assert_eq!(at(5, RouteClass::Directory), Duration::from_secs(5));
         assert_eq!(at(5, RouteClass::Media), Duration::from_secs(5));
-        assert_eq!(RemoteTimeout::new(Duration::ZERO), None);
+        assert_eq!(RemoteTimeout::new(Duration::ZERO), Err(ZeroTimeout));
     }
 }

@@ -10,7 +10,10 @@ use super::policy::RouteClass;
 use super::room_alias::{InvalidRoomAlias, RoomAlias};
 use crate::server_name::{InvalidServerName, ServerName};
 
-/// A request that another server has to be asked for, with the server it names.
+/// A call to a server that somebody else chose: by the request it is for, or by the server alone.
+///
+/// It may be our own name: [`classify`](Self::classify) tells what a request names, and nothing about whose name that is.
+/// Such a request is answered from our own data, and [`Admission::admit`](super::Admission::admit) refuses it.
 ///
 /// Always: the destination passed the grammar, so nothing ambiguous reaches discovery.
 ///
@@ -27,6 +30,12 @@ pub enum OutboundRoute {
     RoomAlias {
         /// The alias, whose own server is asked.
         alias: RoomAlias,
+    },
+    /// Any other call that a homeserver makes by itself, such as for a profile or a join. What is asked is known to whoever
+    /// makes the call; [`classify`](Self::classify) never returns it.
+    Other {
+        /// The server that is asked.
+        server: ServerName,
     },
 }
 
@@ -55,9 +64,9 @@ pub enum InvalidRoute {
 }
 
 impl OutboundRoute {
-    /// Says whether this request leaves the server, and where to.
+    /// Says whether this request names a server that its answer is to come from, and which.
     ///
-    /// `Ok(None)` means it never does. Pure: no I/O, no allocation for a foreign path. *Errors:* [`InvalidRoute`] where
+    /// `Ok(None)` means that it names none: it never leaves the server. Pure: no I/O, no allocation for a foreign path. *Errors:* [`InvalidRoute`] where
     /// the route is one of these but names nothing valid. *Panics:* never.
     ///
     /// ```
@@ -86,7 +95,7 @@ impl OutboundRoute {
     #[must_use]
     pub fn destination(&self) -> &ServerName {
         match self {
-            Self::PublicRooms { server } => server,
+            Self::PublicRooms { server } | Self::Other { server } => server,
             Self::RoomAlias { alias } => alias.server(),
         }
     }
@@ -95,7 +104,7 @@ impl OutboundRoute {
     #[must_use]
     pub fn class(&self) -> RouteClass {
         match self {
-            Self::PublicRooms { .. } | Self::RoomAlias { .. } => RouteClass::Directory,
+            Self::PublicRooms { .. } | Self::RoomAlias { .. } | Self::Other { .. } => RouteClass::Directory,
         }
     }
 }

@@ -11,7 +11,7 @@ pub enum ThumbnailMethod {
     Scale,
 }
 
-/// One of the six sizes thumbnails are fetched and kept in.
+/// A size, and how a picture fits it. Thumbnails are fetched and kept in six of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ThumbnailSize {
     /// Pixels across.
@@ -47,15 +47,16 @@ impl Thumbnail {
     /// The smallest of the six that is no smaller than asked, one of the asked method before others; the largest if none is.
     ///
     /// ```
-    /// use portcullis::media::{Thumbnail, ThumbnailMethod};
+    /// use portcullis::media::{Thumbnail, ThumbnailMethod, ThumbnailSize};
     ///
-    /// let thumbnail = Thumbnail::no_smaller_than(64, 64, ThumbnailMethod::Crop, false);
+    /// let asked = ThumbnailSize { width: 64, height: 64, method: ThumbnailMethod::Crop };
+    /// let thumbnail = Thumbnail::no_smaller_than(asked, false);
     /// assert_eq!((thumbnail.size().width, thumbnail.size().height), (96, 96));
     /// ```
     #[must_use]
-    pub fn no_smaller_than(width: u64, height: u64, method: ThumbnailMethod, animated: bool) -> Self {
-        let large_enough = |size: &ThumbnailSize| u64::from(size.width) >= width && u64::from(size.height) >= height;
-        let of_method = ThumbnailSize::all().filter(|size| size.method == method).find(large_enough);
+    pub fn no_smaller_than(asked: ThumbnailSize, animated: bool) -> Self {
+        let large_enough = |size: &ThumbnailSize| size.width >= asked.width && size.height >= asked.height;
+        let of_method = ThumbnailSize::all().filter(|size| size.method == asked.method).find(large_enough);
         let size = of_method.or_else(|| ThumbnailSize::all().find(large_enough)).unwrap_or(ThumbnailSize::LARGEST);
         Self { size, animated }
     }
@@ -103,9 +104,9 @@ mod tests {
             (320, 241, Scale, (640, 480, Scale)),
             (800, 600, Crop, (800, 600, Scale)),
             (801, 1, Scale, (1600, 1200, Scale)),
-            (u64::MAX, u64::MAX, Crop, (1600, 1200, Scale)),
+            (u32::MAX, u32::MAX, Crop, (1600, 1200, Scale)),
         ] {
-            let size = Thumbnail::no_smaller_than(width, height, method, false).size();
+            let size = Thumbnail::no_smaller_than(ThumbnailSize { width, height, method }, false).size();
             assert_eq!((size.width, size.height, size.method), expected, "{width}x{height}");
         }
     }
@@ -116,7 +117,7 @@ mod tests {
         let sizes: HashSet<_> = asked
             .flat_map(|(width, height)| {
                 [ThumbnailMethod::Crop, ThumbnailMethod::Scale]
-                    .map(|method| Thumbnail::no_smaller_than(width, height, method, false).size())
+                    .map(|method| Thumbnail::no_smaller_than(ThumbnailSize { width, height, method }, false).size())
             })
             .collect();
         assert_eq!(sizes.len(), 6);

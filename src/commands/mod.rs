@@ -15,7 +15,7 @@ use std::process::ExitCode;
 
 use portcullis::homeserver::assemble;
 use portcullis::homeserver::config::Config;
-use portcullis::{ClientOutboundProxyPolicy, OutboundDeadline, RemoteTimeout, RouteClass};
+use portcullis::{ClientOutboundProxyPolicy, OutboundDeadline, RouteClass};
 use tokio::time::Instant;
 
 pub(crate) const DONE: u8 = 0;
@@ -81,7 +81,7 @@ fn resolve_to_status(name: &str, json: bool, config: Option<&Path>) -> Result<u8
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     let _entered = runtime.enter();
     let discovery = assemble::discovery(&config).map_err(|error| error.located(&config))?;
-    let limit = config.federation.remote_timeout.and_then(RemoteTimeout::new);
+    let limit = config.federation.remote_timeout;
     let allowed = ClientOutboundProxyPolicy::for_pool(config.request_threads).deadline(RouteClass::Directory, limit);
     if std::io::stderr().is_terminal() {
         tell(&format!("asking for {}, for {} s at most", name.escape_debug(), allowed.as_secs_f64()));

@@ -1,6 +1,6 @@
 //! Operations on an in-flight budget, against a model that is too simple to be wrong.
 
-use crate::admission::{Full, InFlightBudget, Slot};
+use crate::admission::{Full, InFlightBudget, InFlightCaps, Slot};
 
 /// How many different keys there are: more than the largest cap, so that a table with no place left is reached.
 const KEYS: u8 = 12;
@@ -12,7 +12,7 @@ const KEYS: u8 = 12;
 pub fn budget_ops(input: &[u8]) {
     let [global, per_key, operations @ ..] = input else { return };
     let (global, per_key) = (usize::from(global % 9), usize::from(per_key % 4));
-    let budget = InFlightBudget::new(global, per_key);
+    let budget = InFlightBudget::new(InFlightCaps { global, per_key });
     let mut handles = vec![budget.clone()];
     let mut held: Vec<(u8, Slot<u8>)> = Vec::new();
     for operation in operations.chunks_exact(2) {

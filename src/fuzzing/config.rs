@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::admission::{MediaLimits, RateLimit};
+use crate::admission::{MediaLimits, RateCaps, RateLimit};
 use crate::homeserver::config::Config;
 use crate::homeserver::embedded::EmbeddedHomeserver;
 use crate::limits::{MEDIA_CACHE_LEAST_FILES, REQUEST_THREADS};
@@ -32,7 +32,7 @@ pub fn config(input: &[u8]) {
             assert!(!media.cache_ttl.is_zero());
             assert_eq!(MediaLimits::new(media.limits.caps()), Ok(media.limits));
             for rate in [federation.lookup_rate, media.fetch_rate] {
-                assert_eq!(RateLimit::new(rate.per_minute(), rate.burst()), Some(rate));
+                assert_eq!(RateLimit::new(RateCaps { per_minute: rate.per_minute(), burst: rate.burst() }), Some(rate));
             }
             let _homeserver = EmbeddedHomeserver::new(&config);
             let _warnings = config.warnings();

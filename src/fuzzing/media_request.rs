@@ -126,7 +126,7 @@ impl KeptStore {
 fn portcullis(world: &Arc<Answers>, letters: &str, store: &MediaStore, nowhere: &Path) -> Portcullis {
     let own_name: ServerName = OWN_NAME.parse().unwrap();
     let key = format!("ed25519 a_fuzz {}", "A".repeat(43));
-    let signer = Arc::new(Ed25519Signer::from_key_file(own_name.clone(), &key).unwrap());
+    let signer = Arc::new(Ed25519Signer::from_key_text(own_name.clone(), &key).unwrap());
     let worker = WORKER.get_or_init(|| Arc::new(FederationWorker::start(1).unwrap()));
     let user_agent = HeaderValue::from_static("portcullis");
     let discovery = Discovery::new(own_name, world.clone(), world.clone(), AddressPolicy::default(), user_agent);

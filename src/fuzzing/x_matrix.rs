@@ -27,7 +27,7 @@ pub fn x_matrix(input: &[u8]) {
     let Ok(path) = PathAndQuery::try_from(*path) else { return };
     let content = (!content.is_empty()).then(|| content.join(b"\n".as_slice()));
 
-    let signer = Ed25519Signer::from_key_file(own.clone(), KEY).unwrap();
+    let signer = Ed25519Signer::from_key_text(own.clone(), KEY).unwrap();
     let header = match signer.authorization(&destination, &method, &path, content.as_deref()) {
         Ok(header) => header,
         Err(error) => {

@@ -9,7 +9,7 @@ use crate::limits::{
     AUTO_JOIN_TIMEOUT, BACKFILL_PAGE_TIMEOUT, BRIEF_WAIT, KEY_BACKUP_DOWNLOAD_TIMEOUT, LONG_POLL_TIMEOUT,
     UPSTREAM_PROBE_ROOMS, UPSTREAM_PROBE_TIMEOUT,
 };
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, Took};
 
 /// A caller nobody is waiting for.
 ///
@@ -118,7 +118,7 @@ impl HomeserverGate {
     /// # let gate = HomeserverGate::new(GateKey::from_base_url("https://matrix.example.org").unwrap());
     /// let caller = BackgroundCaller::BackfillPage;
     /// let messages = || async { http::StatusCode::OK }; // your own request, retries off
-    /// let page = gate.call(caller, messages, |status, took| Outcome::of_status(*status, took, caller.timeout()));
+    /// let page = gate.call(caller, messages, |status, took| Outcome::of_status(*status, took));
     /// assert_eq!(page.await, Ok(http::StatusCode::OK));
     /// # });
     /// ```
@@ -126,7 +126,7 @@ impl HomeserverGate {
         &self,
         caller: BackgroundCaller,
         call: impl FnOnce() -> F,
-        classify: impl FnOnce(&T, Duration) -> Outcome,
+        classify: impl FnOnce(&T, Took) -> Outcome,
     ) -> Result<T, NotAnswered> {
         let classify = |answer: &T, took| caller.taught_by(classify(answer, took));
         let permit = match caller.wait() {
@@ -139,6 +139,38 @@ impl HomeserverGate {
         Ok(permit.run_within(caller.timeout(), call(), classify).await?)
     }
 
+    /// One call of a caller that is none of the record's, with a timeout of its own: waits as long as it takes, runs `call`
+    /// for `timeout` at most, its retries included, and reports. Whoever does not wait as long puts
+    /// [`acquire_within`](Self::acquire_within) before [`Permit::run_within`](crate::gate::Permit::run_within).
+    ///
+    /// *Errors:* [`OuterTimeout`]; `call` was dropped and its slot is held. *Cancel safety*, *Panics:* as
+    /// [`call`](Self::call).
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use http::StatusCode;
+    /// use portcullis::Outcome;
+    /// use portcullis::gate::{GateKey, HomeserverGate};
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap().block_on(async {
+    /// # let gate = HomeserverGate::new(GateKey::from_base_url("https://matrix.example.org").unwrap());
+    /// let members = || async { StatusCode::SERVICE_UNAVAILABLE }; // your own request
+    /// let timeout = Duration::from_secs(60);
+    /// let answer = gate.call_within(timeout, members, |status, took| Outcome::of_status(*status, took)).await;
+    /// assert_eq!(answer, Ok(StatusCode::SERVICE_UNAVAILABLE));
+    /// assert_eq!(gate.status().limit, 1); // it was 2
+    /// # });
+    /// ```
+    pub async fn call_within<T, F: Future<Output = T>>(
+        &self,
+        timeout: Duration,
+        call: impl FnOnce() -> F,
+        classify: impl FnOnce(&T, Took) -> Outcome,
+    ) -> Result<T, OuterTimeout> {
+        self.acquire().await.run_within(timeout, call(), classify).await
+    }
+
     /// One long-poll under its outer timeout of 90 s: waits while the breaker is not closed, and only then. Ask the
     /// homeserver itself to wait for [`LONG_POLL_SERVER_WAIT`](crate::limits::LONG_POLL_SERVER_WAIT).
     ///
@@ -146,7 +178,7 @@ impl HomeserverGate {
     pub async fn long_poll<T, F: Future<Output = T>>(
         &self,
         call: impl FnOnce() -> F,
-        classify: impl FnOnce(&T, Duration) -> Outcome,
+        classify: impl FnOnce(&T, Took) -> Outcome,
     ) -> Result<T, OuterTimeout> {
         self.poll_turn().await.run_within(LONG_POLL_TIMEOUT, call(), classify).await
     }
@@ -160,7 +192,7 @@ impl HomeserverGate {
         &self,
         rooms: impl IntoIterator<Item = R>,
         mut probe: impl FnMut(&R) -> F,
-        mut classify: impl FnMut(&T, Duration) -> Outcome,
+        mut classify: impl FnMut(&T, Took) -> Outcome,
     ) -> ProbePass<R, T> {
         let mut rooms = rooms.into_iter();
         let mut pass = ProbePass { asked: Vec::with_capacity(UPSTREAM_PROBE_ROOMS), left: Vec::new() };

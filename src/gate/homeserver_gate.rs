@@ -23,22 +23,29 @@ use crate::sync::Arc;
 /// Clones are handles of the same gate. All of a process' background calls to one homeserver go through one gate, whatever
 /// account they are for; [`GateRegistry`](crate::gate::GateRegistry) sees to it.
 ///
+/// [`call`](Self::call) and [`call_within`](Self::call_within) wait, send and report in one. Whoever does it by hand reports
+/// failures too: they are what the gate learns from.
+///
 /// ```
-/// use portcullis::Outcome;
 /// use portcullis::gate::{GateKey, HomeserverGate};
+/// use portcullis::{Outcome, Took};
 /// use std::time::Duration;
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap().block_on(async {
 /// let gate = HomeserverGate::new(GateKey::from_base_url("https://matrix.example.org")?);
 ///
 /// let permit = gate.acquire().await; // waits for as long as the homeserver struggles
-/// let page = async { "a page of history" }; // the caller's own request
+/// let page = async { Err::<&str, _>(http::StatusCode::BAD_GATEWAY) }; // the caller's own request
 /// let timeout = Duration::from_secs(30); // begins now: waiting was no part of the request
 /// match tokio::time::timeout(timeout, page).await {
-///     Ok(_page) => permit.finish_success(timeout),
+///     Ok(Ok(_page)) => permit.finish_success_within(timeout),
+///     Ok(Err(status)) => {
+///         let took = Took { elapsed: permit.elapsed(), timeout };
+///         permit.finish(Outcome::of_status(status, took)); // a `?` here would drop the permit, and teach nothing
+///     }
 ///     Err(_) => permit.finish(Outcome::timeout()), // the slot is held: the homeserver works on
 /// }
-/// assert_eq!(gate.status().limit, 2);
+/// assert_eq!(gate.status().limit, 1); // it was 2
 /// # Ok::<(), portcullis::gate::InvalidBaseUrl>(())
 /// # }).unwrap();
 /// ```

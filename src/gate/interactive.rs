@@ -9,7 +9,7 @@ use crate::gate::limit::Epoch;
 use crate::gate::outer_timeout::{OuterTimeout, within};
 use crate::gate::registry::GateRegistry;
 use crate::gate::state::Event;
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, Took};
 
 /// A call that a user waits for has started. Made by [`HomeserverGate::interactive`] and [`GateRegistry::interactive`].
 ///
@@ -79,12 +79,13 @@ impl InteractiveStart {
     /// Runs `call` under an outer timeout and reports what `classify` makes of its answer, as
     /// [`Permit::run_within`](crate::gate::Permit::run_within) does.
     ///
-    /// *Errors:* [`OuterTimeout`]. *Cancel safety:* dropping the future drops `call`, and nothing is reported.
+    /// *Errors:* [`OuterTimeout`]. *Panics:* never, inside a tokio runtime with its timer on. *Cancel safety:* dropping the
+    /// future drops `call`, and nothing is reported.
     pub async fn run_within<T>(
         self,
         outer: Duration,
         call: impl Future<Output = T>,
-        classify: impl FnOnce(&T, Duration) -> Outcome,
+        classify: impl FnOnce(&T, Took) -> Outcome,
     ) -> Result<T, OuterTimeout> {
         let (answer, outcome) = within(outer, call, classify).await;
         self.report(outcome);

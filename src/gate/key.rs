@@ -5,7 +5,8 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use crate::limits::MAX_GATE_HOST_BYTES;
 
-/// The origin of the base URL that discovery settled on: scheme and host in lower case, the port explicit.
+/// The origin of the base URL that discovery settled on: scheme and host in lower case, without the dot that may end a name,
+/// the port explicit.
 ///
 /// Two server names that delegate to one base URL share a gate. One homeserver under two base URLs (an inside and a public
 /// name, say) has two; each still backs off on its own signals.
@@ -102,7 +103,11 @@ fn split_port(host_and_port: &str) -> Result<(String, Option<&str>), InvalidBase
     if ends_in_a_number(host) && host.parse::<Ipv4Addr>().is_err() {
         return Err(InvalidBaseUrl::Host);
     }
-    Ok((host.to_ascii_lowercase(), port))
+    let name = host.strip_suffix('.').unwrap_or(host);
+    if name.is_empty() || name.ends_with('.') {
+        return Err(InvalidBaseUrl::Host);
+    }
+    Ok((name.to_ascii_lowercase(), port))
 }
 
 /// Whether a URL parser takes the host for an IPv4 address. `0x7f.1` is 127.0.0.1 to it: one homeserver has one gate only
@@ -127,6 +132,8 @@ mod tests {
             ("https://example.org:443", "https://example.org:443"),
             ("https://example.org:0443/", "https://example.org:443"),
             ("https://example.org:", "https://example.org:443"),
+            ("https://example.org.", "https://example.org:443"),
+            ("https://Example.org.:8448/", "https://example.org:8448"),
             ("http://example.org", "http://example.org:80"),
             ("https://example.org:8448/_matrix/", "https://example.org:8448"),
             ("https://user:pass@example.org/path?query#fragment", "https://example.org:443"),
@@ -175,6 +182,8 @@ mod tests {
             ("http://127.1", InvalidBaseUrl::Host),
             ("http://127.0.0.01:8008", InvalidBaseUrl::Host),
             ("http://127.0.0.1.", InvalidBaseUrl::Host),
+            ("https://.", InvalidBaseUrl::Host),
+            ("https://example.org..", InvalidBaseUrl::Host),
             ("http://2130706433", InvalidBaseUrl::Host),
             ("http://synapse.0x", InvalidBaseUrl::Host),
             ("https://[2001:db8::1", InvalidBaseUrl::Host),

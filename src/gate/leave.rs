@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::gate::effects::Grant;
 use crate::gate::homeserver_gate::HomeserverGate;
 use crate::gate::outer_timeout::{OuterTimeout, within};
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, Took};
 
 /// Leave to send one call through a gate. Dropped, it is given back without a word.
 pub(super) struct Leave {
@@ -30,7 +30,7 @@ impl Leave {
         self,
         outer: Duration,
         call: impl Future<Output = T>,
-        classify: impl FnOnce(&T, Duration) -> Outcome,
+        classify: impl FnOnce(&T, Took) -> Outcome,
     ) -> Result<T, OuterTimeout> {
         let (answer, outcome) = within(outer, call, classify).await;
         self.finish(outcome);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, Took};
 
 /// The outer timeout passed before the call was done. The call was dropped; the homeserver may go on working on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -19,12 +19,12 @@ pub struct OuterTimeout {
 pub(super) async fn within<T>(
     outer: Duration,
     call: impl Future<Output = T>,
-    classify: impl FnOnce(&T, Duration) -> Outcome,
+    classify: impl FnOnce(&T, Took) -> Outcome,
 ) -> (Result<T, OuterTimeout>, Outcome) {
     let started = Instant::now();
     match tokio::time::timeout(outer, call).await {
         Ok(answer) => {
-            let outcome = classify(&answer, started.elapsed());
+            let outcome = classify(&answer, Took { elapsed: started.elapsed(), timeout: outer });
             (Ok(answer), outcome)
         }
         Err(_) => (Err(OuterTimeout { allowed: outer }), Outcome::TimedOut),

@@ -7,12 +7,13 @@ use crate::gate::effects::Grant;
 use crate::gate::homeserver_gate::HomeserverGate;
 use crate::gate::leave::Leave;
 use crate::gate::outer_timeout::OuterTimeout;
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, Took};
 
 /// Leave to send one bounded call. Made by [`HomeserverGate::acquire`] and [`HomeserverGate::acquire_within`].
 ///
-/// [`finish`](Self::finish) is the only way to teach the gate. Dropped instead, it frees its slot and teaches nothing; if it
-/// was the probe, the next waiter is. Dropping never panics and never waits.
+/// [`finish`](Self::finish) is the only way to teach the gate. Dropped instead, as by a `?` between the two, it frees its slot
+/// and teaches nothing, an error of the homeserver's included; if it was the probe, the next waiter is. Dropping never
+/// panics and never waits.
 ///
 /// The gate sets no end to the call: one without a timeout of its own keeps its slot for ever, and as the probe it keeps the
 /// breaker from closing. [`run_within`](Self::run_within) bounds it.
@@ -35,9 +36,10 @@ impl Permit {
         self.leave.finish(outcome);
     }
 
-    /// The call succeeded; it is fast if it took less than half of `timeout`, its own, since it was admitted.
-    pub fn finish_success(self, timeout: Duration) {
-        let outcome = Outcome::success(self.elapsed(), timeout);
+    /// The call, whose own timeout is `timeout`, succeeded; it is fast if it took less than half of that since it was
+    /// admitted.
+    pub fn finish_success_within(self, timeout: Duration) {
+        let outcome = Outcome::success(Took { elapsed: self.elapsed(), timeout });
         self.finish(outcome);
     }
 
@@ -59,8 +61,8 @@ impl Permit {
     /// its retries together, and dropping `call` ends them. The span of the permit is bounded, and a timeout is reported as
     /// one.
     ///
-    /// *Errors:* [`OuterTimeout`]; `call` was dropped and the slot is held. *Cancel safety:* dropping the future drops
-    /// `call` and the permit, which teaches nothing.
+    /// *Errors:* [`OuterTimeout`]; `call` was dropped and the slot is held. *Panics:* never, inside a tokio runtime with its
+    /// timer on. *Cancel safety:* dropping the future drops `call` and the permit, which teaches nothing.
     ///
     /// ```
     /// use portcullis::Outcome;
@@ -71,9 +73,9 @@ impl Permit {
     /// # let gate = HomeserverGate::new(GateKey::from_base_url("https://matrix.example.org").unwrap());
     /// let outer = Duration::from_secs(30);
     /// let join = async { Err::<(), _>(http::StatusCode::BAD_GATEWAY) }; // retries inside, for how long nobody knows
-    /// let joined = gate.acquire().await.run_within(outer, join, |answer, elapsed| match answer {
-    ///     Ok(()) => Outcome::success(elapsed, outer),
-    ///     Err(status) => Outcome::of_status(*status, elapsed, outer),
+    /// let joined = gate.acquire().await.run_within(outer, join, |answer, took| match answer {
+    ///     Ok(()) => Outcome::success(took),
+    ///     Err(status) => Outcome::of_status(*status, took),
     /// });
     /// assert_eq!(joined.await, Ok(Err(http::StatusCode::BAD_GATEWAY)));
     /// assert_eq!(gate.status().limit, 1);
@@ -83,7 +85,7 @@ impl Permit {
         self,
         outer: Duration,
         call: impl Future<Output = T>,
-        classify: impl FnOnce(&T, Duration) -> Outcome,
+        classify: impl FnOnce(&T, Took) -> Outcome,
     ) -> Result<T, OuterTimeout> {
         self.leave.run_within(outer, call, classify).await
     }

@@ -7,7 +7,7 @@ use crate::gate::effects::Grant;
 use crate::gate::homeserver_gate::HomeserverGate;
 use crate::gate::leave::Leave;
 use crate::gate::outer_timeout::OuterTimeout;
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, Took};
 
 /// Leave to send one long-poll. Made by [`HomeserverGate::poll_turn`].
 ///
@@ -25,7 +25,7 @@ use crate::outcome::Outcome;
 /// # let gate = HomeserverGate::new(GateKey::from_base_url("https://matrix.example.org").unwrap());
 /// let turn = gate.poll_turn().await; // at once, while the breaker is closed
 /// let silent = std::future::pending::<()>();
-/// turn.run_within(LONG_POLL_TIMEOUT, silent, |(), elapsed| Outcome::success(elapsed, LONG_POLL_TIMEOUT)).await.unwrap_err();
+/// turn.run_within(LONG_POLL_TIMEOUT, silent, |(), took| Outcome::success(took)).await.unwrap_err();
 /// let status = gate.status();
 /// assert_eq!((status.limit, status.active, status.held), (1, 0, 1));
 /// # });
@@ -57,12 +57,13 @@ impl PollTurn {
     /// Runs `call` under an outer timeout and finishes with what `classify` makes of its answer, as
     /// [`Permit::run_within`](crate::gate::Permit::run_within) does.
     ///
-    /// *Errors:* [`OuterTimeout`]; a slot is held. *Cancel safety:* dropping the future drops `call` and the turn.
+    /// *Errors:* [`OuterTimeout`]; a slot is held. *Panics:* never, inside a tokio runtime with its timer on. *Cancel safety:* dropping the
+    /// future drops `call` and the turn.
     pub async fn run_within<T>(
         self,
         outer: Duration,
         call: impl Future<Output = T>,
-        classify: impl FnOnce(&T, Duration) -> Outcome,
+        classify: impl FnOnce(&T, Took) -> Outcome,
     ) -> Result<T, OuterTimeout> {
         self.leave.run_within(outer, call, classify).await
     }

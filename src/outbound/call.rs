@@ -34,13 +34,13 @@ use crate::server_name::ServerName;
 /// Makes federation calls. Cheap to clone.
 ///
 /// ```no_run
-/// use std::{error::Error, sync::Arc};
+/// use std::{error::Error, path::Path, sync::Arc};
 ///
 /// use http::HeaderValue;
 /// use portcullis::outbound::{Ed25519Signer, FederationClient};
 ///
-/// fn client(key: &str) -> Result<FederationClient, Box<dyn Error>> {
-///     let signer = Arc::new(Ed25519Signer::from_key_file("us.example".parse()?, key)?);
+/// fn client(key_file: &Path) -> Result<FederationClient, Box<dyn Error>> {
+///     let signer = Arc::new(Ed25519Signer::read_key_file("us.example".parse()?, key_file)?);
 ///     Ok(FederationClient::from_system(signer, HeaderValue::from_static("our-server/1.0"))?)
 /// }
 /// ```
@@ -280,10 +280,15 @@ impl FederationCall {
     /// left; the next one only while nothing was sent, so the remote sees a request once at most. If a delegation's
     /// addresses are all dead, it is asked for afresh once.
     ///
-    /// *Errors:* [`CallError`]. A status is no error. *Panics:* never. *Cancel safety:* dropping the future closes the
-    /// connection. *Blocking:* no; ends no later than [`Self::deadline`].
+    /// *Errors:* [`CallError`]; with [`CallFailure::AnotherServer`](super::error::CallFailure::AnotherServer) nothing was signed: the
+    /// endpoint may be sent to one server alone, and that is not the pass's destination. A status is no error. *Panics:*
+    /// never, inside a tokio runtime with I/O and timer on. *Cancel safety:* dropping the future closes the connection.
+    /// *Blocking:* no; ends no later than [`Self::deadline`].
     pub async fn request(&mut self, endpoint: &Endpoint) -> Result<RemoteReply, CallError> {
-        let Endpoint { method, path_and_query, content, .. } = endpoint;
+        let Endpoint { method, path_and_query, content, only_of, .. } = endpoint;
+        if only_of.as_ref().is_some_and(|only| !only.is_same_server(self.pass.destination())) {
+            return Err(CallError::ANOTHER_SERVER);
+        }
         let request = self.client.signed(self.pass.destination(), method, path_and_query, content.clone())?;
         let response = self.line.send(&self.client, &|_| Ok(request.clone())).await?;
         read_reply(response, endpoint, self.deadline()).await

@@ -161,8 +161,8 @@ impl Discovery {
 
     /// Where `name` leads. Ends no later than `deadline`.
     ///
-    /// *Errors:* [`DiscoveryError`]; our own name is [`DiscoveryError::OwnServer`]. *Panics:* never. *Cancel safety:*
-    /// dropping the future ends every lookup it made. *Blocking:* no.
+    /// *Errors:* [`DiscoveryError`]; our own name is [`DiscoveryError::OwnServer`]. *Panics:* never, inside a tokio runtime
+    /// with I/O and timer on. *Cancel safety:* dropping the future ends every lookup it made. *Blocking:* no.
     pub async fn destination(
         &self,
         name: &ServerName,
@@ -187,7 +187,7 @@ impl Discovery {
 
     /// As [`Self::destination`], with every step told. Our own name may be asked about too.
     ///
-    /// *Panics:* never. *Cancel safety*, *Blocking:* as [`Self::destination`].
+    /// *Panics*, *Cancel safety*, *Blocking:* as [`Self::destination`].
     pub async fn explain(&self, name: &ServerName, deadline: OutboundDeadline) -> Explained {
         let mut trail = Trail::default();
         let result = if name.is_same_server(&self.shared.own_name) {

@@ -13,6 +13,7 @@ use serde_json::{Map, Value};
 
 use crate::admission::RoomAlias;
 use crate::limits::{MAX_ALIAS_BYTES, MAX_ROOM_LIST_BYTES};
+use crate::server_name::ServerName;
 
 const PUBLIC_ROOMS: &str = "/_matrix/federation/v1/publicRooms";
 const QUERY_DIRECTORY: &str = "/_matrix/federation/v1/query/directory";
@@ -23,7 +24,8 @@ pub(super) const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.
 /// The largest integer of canonical JSON. *Source: Matrix v1.19, appendices, canonical JSON.*
 const MAX_CANONICAL_INTEGER: u64 = (1 << 53) - 1;
 
-/// A federation request without its destination.
+/// A federation request, sent to the destination of the call's pass. Only what any server may be asked can be sent to any: an
+/// alias is asked of its own server alone, by a pass for that one.
 ///
 /// ```
 /// use portcullis::outbound::{Endpoint, RoomListFilter, RoomListParameters};
@@ -41,6 +43,8 @@ pub struct Endpoint {
     pub(crate) path_and_query: PathAndQuery,
     pub(crate) content: Option<Bytes>,
     pub(crate) max_body_bytes: usize,
+    /// The one server that may be asked this; `None`: any.
+    pub(crate) only_of: Option<ServerName>,
 }
 
 /// What a room list is asked for, with either method.
@@ -85,7 +89,13 @@ impl Endpoint {
                 ("third_party_instance_id", parameters.third_party_instance_id),
             ],
         )?;
-        Ok(Self { method: Method::GET, path_and_query, content: None, max_body_bytes: MAX_ROOM_LIST_BYTES })
+        Ok(Self {
+            method: Method::GET,
+            path_and_query,
+            content: None,
+            max_body_bytes: MAX_ROOM_LIST_BYTES,
+            only_of: None,
+        })
     }
 
     /// `POST /_matrix/federation/v1/publicRooms`: the same with a filter. The content is an object, empty if there is nothing
@@ -108,10 +118,15 @@ impl Endpoint {
             path_and_query: PathAndQuery::from_static(PUBLIC_ROOMS),
             content: Some(Value::Object(content).to_string().into()),
             max_body_bytes: MAX_ROOM_LIST_BYTES,
+            only_of: None,
         }
     }
 
-    /// `GET /_matrix/federation/v1/query/directory`. *Panics:* never.
+    /// `GET /_matrix/federation/v1/query/directory`, which only the alias's own server may be asked: a call to another one
+    /// ends in [`CallFailure::AnotherServer`](super::error::CallFailure::AnotherServer) before anything is signed. (*Source:
+    /// Matrix v1.19, server-server API, querying for information.*)
+    ///
+    /// *Panics:* never.
     #[must_use]
     pub fn query_directory(alias: &RoomAlias) -> Self {
         #[expect(
@@ -120,7 +135,8 @@ impl Endpoint {
         )]
         let path_and_query =
             with_query(QUERY_DIRECTORY, &[("room_alias", Some(alias.as_str()))]).expect("an encoded alias fits");
-        Self { method: Method::GET, path_and_query, content: None, max_body_bytes: MAX_ALIAS_BYTES }
+        let only_of = Some(alias.server().clone());
+        Self { method: Method::GET, path_and_query, content: None, max_body_bytes: MAX_ALIAS_BYTES, only_of }
     }
 }
 

@@ -58,6 +58,8 @@ pub enum CallPhase {
 pub enum CallFailure {
     /// The request could not be signed.
     Unsignable,
+    /// The request may be sent to one server alone, and the pass is for another.
+    AnotherServer,
     /// The server name led nowhere.
     Discovery(DiscoveryError),
     /// The connection was not made, broke, or was cut.
@@ -67,11 +69,16 @@ pub enum CallFailure {
 }
 
 impl CallError {
+    /// The request is for one server alone, and the pass for another.
+    pub(crate) const ANOTHER_SERVER: Self =
+        Self { phase: CallPhase::Prepare, failure: CallFailure::AnotherServer, timed_out: false };
+
     /// The fixed word for logs and metrics.
     #[must_use]
     pub fn as_label(self) -> &'static str {
         let phase = match (self.failure, self.phase) {
             (CallFailure::Unsignable, _) => return "request-not-signable",
+            (CallFailure::AnotherServer, _) => return "pass-for-another-server",
             (CallFailure::Discovery(error), _) => return error.as_label(),
             (CallFailure::Exchange, CallPhase::Discover) if self.timed_out => {
                 return DiscoveryError::OutOfTime.as_label();
@@ -92,7 +99,9 @@ impl CallError {
     #[must_use]
     pub fn outcome(self) -> Outcome {
         let kind = match (self.failure, self.phase) {
-            (CallFailure::Unsignable, _) | (CallFailure::Exchange, CallPhase::Prepare) => TransportKind::NotBuildable,
+            (CallFailure::Unsignable | CallFailure::AnotherServer, _) | (CallFailure::Exchange, CallPhase::Prepare) => {
+                TransportKind::NotBuildable
+            }
             (
                 CallFailure::Discovery(
                     DiscoveryError::AddressRefused | DiscoveryError::SrvRefused | DiscoveryError::OwnServer,
@@ -199,6 +208,7 @@ mod tests {
         let transport = |phase, timed_out| CallError::from(TransportError { phase, timed_out });
         for (error, label, timed_out) in [
             (CallError::from(SigningError::Content), "request-not-signable", false),
+            (CallError::ANOTHER_SERVER, "pass-for-another-server", false),
             (DiscoveryError::OutOfTime.into(), "out-of-time", true),
             (DiscoveryError::DnsFailure.into(), "dns-failure", false),
             (DiscoveryError::NoAddresses.into(), "no-addresses", false),
@@ -227,6 +237,7 @@ mod tests {
         let overload = Outcome::overloaded(Overload::Transport);
         for (error, outcome) in [
             (CallError::from(SigningError::Content), Outcome::unsent()),
+            (CallError::ANOTHER_SERVER, Outcome::unsent()),
             (DiscoveryError::AddressRefused.into(), Outcome::unsent()),
             (DiscoveryError::SrvRefused.into(), Outcome::unsent()),
             (DiscoveryError::OwnServer.into(), Outcome::unsent()),

@@ -89,7 +89,7 @@ mod tests {
     use ruma::api::federation::authenticated_media::{get_content, get_content_thumbnail};
 
     use super::*;
-    use crate::admission::ThumbnailMethod;
+    use crate::admission::{ThumbnailMethod, ThumbnailSize};
 
     const SECOND: Duration = Duration::from_secs(1);
 
@@ -98,7 +98,10 @@ mod tests {
     }
 
     fn thumbnail() -> MediaVariant {
-        MediaVariant::Thumbnail(Thumbnail::no_smaller_than(96, 96, ThumbnailMethod::Crop, true))
+        MediaVariant::Thumbnail(Thumbnail::no_smaller_than(
+            ThumbnailSize { width: 96, height: 96, method: ThumbnailMethod::Crop },
+            true,
+        ))
     }
 
     #[tokio::test(start_paused = true)]

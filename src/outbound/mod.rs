@@ -43,6 +43,7 @@ pub(crate) mod fake_world;
 mod flood_tests;
 pub(crate) mod hickory;
 pub(crate) mod https;
+pub(crate) mod key_file;
 pub(crate) mod line;
 #[cfg(test)]
 #[cfg(feature = "server")]
@@ -74,6 +75,7 @@ pub use endpoint::{Endpoint, RequestTooLong, RoomListFilter, RoomListParameters}
 pub use error::{CallError, CallFailure, CallPhase};
 pub use hickory::{HickoryResolver, NoNameServers};
 pub use https::HttpsTransport;
+pub use key_file::KeyFileError;
 pub use resolver::{DnsError, Resolve, SrvRecord, SrvService, SrvTarget};
 pub use signing::{Ed25519Signer, InvalidSigningKey, RequestSigner, SigningError};
 pub use tls_roots::{TlsRoots, TlsRootsError};

@@ -102,6 +102,9 @@ pub enum InvalidSigningKey {
     /// No line with anything in it.
     #[error("there is no key in it")]
     Empty,
+    /// A path, which is for [`Ed25519Signer::read_key_file`].
+    #[error("it is the path of a file, and not what is in the file")]
+    Path,
     /// Not three words.
     #[error("a key line has the form: ed25519 a_name base64")]
     Form,
@@ -123,7 +126,7 @@ pub enum InvalidSigningKey {
 ///
 /// let signer = Ed25519Signer::generate("us.example".parse().unwrap());
 /// let line = signer.to_key_file_line(); // a secret: for a file that only its owner can read
-/// let again = Ed25519Signer::from_key_file("us.example".parse().unwrap(), &line).unwrap();
+/// let again = Ed25519Signer::from_key_text("us.example".parse().unwrap(), &line).unwrap();
 /// assert_eq!(again.verify_key(), signer.verify_key());
 /// ```
 pub struct Ed25519Signer {
@@ -142,13 +145,16 @@ impl Ed25519Signer {
         Self::new(own_name, &format!("a_{version}"), &rand::random())
     }
 
-    /// Reads the key file format that homeservers share: a line `ed25519 a_name base64`, padded or not. Of several keys
-    /// the first is used.
+    /// Reads the text of a key file in the format that homeservers share: a line `ed25519 a_name base64`, padded or not. Of
+    /// several keys the first is used. [`read_key_file`](Self::read_key_file) takes the file's path.
     ///
     /// *Errors:* [`InvalidSigningKey`]. *Panics:* never.
-    pub fn from_key_file(own_name: ServerName, text: &str) -> Result<Self, InvalidSigningKey> {
+    pub fn from_key_text(own_name: ServerName, text: &str) -> Result<Self, InvalidSigningKey> {
         let line = text.lines().find(|line| !line.trim().is_empty()).ok_or(InvalidSigningKey::Empty)?;
         let mut words = line.split_ascii_whitespace();
+        if words.clone().nth(1).is_none() && (line.starts_with('/') || line.contains('.')) {
+            return Err(InvalidSigningKey::Path);
+        }
         let (Some(algorithm), Some(version), Some(seed), None) =
             (words.next(), words.next(), words.next(), words.next())
         else {

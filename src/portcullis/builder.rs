@@ -36,17 +36,17 @@ use crate::server_name::ServerName;
 /// use http::HeaderValue;
 /// use portcullis::media::{MediaStoreConfig, RemoteFetchPolicy};
 /// use portcullis::outbound::{Ed25519Signer, FederationClient};
-/// use portcullis::{Ipv6ClientPrefix, Portcullis, TrustedProxies};
+/// use portcullis::{Ipv6ClientPrefix, Portcullis, RemoteTimeout, TrustedProxies};
 ///
 /// const POOL_THREADS: usize = 16; // 8 lookups in flight
 ///
 /// fn portcullis(key: &str) -> Result<Portcullis, Box<dyn Error>> {
-///     let signer = Arc::new(Ed25519Signer::from_key_file("us.example".parse()?, key)?);
+///     let signer = Arc::new(Ed25519Signer::from_key_text("us.example".parse()?, key)?);
 ///     let client = FederationClient::from_system(signer, HeaderValue::from_static("our-server/1.0"))?;
 ///     Ok(Portcullis::builder(client, POOL_THREADS)
 ///         .trusted_proxies(TrustedProxies::new(["127.0.0.1/32".parse()?])) // the reverse proxy in front
 ///         .ipv6_prefix(Ipv6ClientPrefix::new(56).unwrap_or_default()) // providers here hand out a /56
-///         .remote_timeout(Duration::from_secs(9)) // an answer still reaches clients that give up after ten
+///         .remote_timeout(RemoteTimeout::new(Duration::from_secs(9))?) // an answer still reaches clients that give up after ten
 ///         .remote_fetch(RemoteFetchPolicy { remote_fetch_enabled: true }) // files of other servers too
 ///         .media_store(MediaStoreConfig::in_dir("/var/cache/our-server/media"))
 ///         .build()?)
@@ -55,8 +55,8 @@ use crate::server_name::ServerName;
 #[must_use = "a builder does nothing until it is built"]
 pub struct PortcullisBuilder {
     own_name: ServerName,
-    pool_threads: usize,
-    remote_timeout: Option<Duration>,
+    policy: ClientOutboundProxyPolicy,
+    remote_timeout: Option<RemoteTimeout>,
     require_token_for_remote: bool,
     trusted_proxies: TrustedProxies,
     ipv6_prefix: Ipv6ClientPrefix,
@@ -122,9 +122,6 @@ impl MediaStoreConfig {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// A remote timeout of zero: "no time" is a mistake, not "no limit".
-    #[error("the remote timeout is zero")]
-    ZeroRemoteTimeout,
     /// The system gave no threads for the federation worker.
     #[error("the federation worker does not start")]
     Worker(#[source] io::Error),
@@ -137,20 +134,20 @@ pub enum BuildError {
 }
 
 impl PortcullisBuilder {
-    pub(super) fn new(client: FederationClient, pool_threads: usize) -> Self {
-        Self::over(client.own_name().clone(), pool_threads, Box::new(client.clone()), Box::new(client))
+    pub(super) fn new(client: FederationClient, policy: ClientOutboundProxyPolicy) -> Self {
+        Self::over(client.own_name().clone(), policy, Box::new(client.clone()), Box::new(client))
     }
 
     /// Whatever the two ways out are.
     pub(super) fn over(
         own_name: ServerName,
-        pool_threads: usize,
+        policy: ClientOutboundProxyPolicy,
         remote: Box<dyn RemoteDirectory>,
         media_source: Box<dyn RemoteMediaSource>,
     ) -> Self {
         Self {
             own_name,
-            pool_threads,
+            policy,
             remote_timeout: None,
             require_token_for_remote: false,
             trusted_proxies: TrustedProxies::default(),
@@ -186,8 +183,8 @@ impl PortcullisBuilder {
         self
     }
 
-    /// Shortens the deadline of every call where it is shorter; never lengthens one. Zero fails the build.
-    pub fn remote_timeout(mut self, limit: Duration) -> Self {
+    /// Shortens the deadline of every call where it is shorter; never lengthens one.
+    pub fn remote_timeout(mut self, limit: RemoteTimeout) -> Self {
         self.remote_timeout = Some(limit);
         self
     }
@@ -288,16 +285,14 @@ impl PortcullisBuilder {
     /// *Errors:* [`BuildError`]. *Panics:* never. *Blocking:* reads the media store, some 20 µs for each stored file; with
     /// the switch off, no.
     pub fn build(self) -> Result<Portcullis, BuildError> {
-        let remote_timeout = match self.remote_timeout {
-            None => None,
-            Some(limit) => Some(RemoteTimeout::new(limit).ok_or(BuildError::ZeroRemoteTimeout)?),
-        };
         let worker = match self.worker {
             Some(worker) => worker,
             None => Arc::new(FederationWorker::start(FEDERATION_WORKER_THREADS).map_err(BuildError::Worker)?),
         };
-        let mut admission = Admission::new(self.own_name, ClientOutboundProxyPolicy::for_pool(self.pool_threads))
-            .with_remote_timeout(remote_timeout);
+        let mut admission = Admission::new(self.own_name, self.policy);
+        if let Some(limit) = self.remote_timeout {
+            admission = admission.with_remote_timeout(limit);
+        }
         if let Some(rules) = &self.rules {
             admission = admission.with_destination_rules(Arc::clone(rules));
         }
@@ -365,7 +360,7 @@ impl fmt::Debug for PortcullisBuilder {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.debug_struct("PortcullisBuilder")
             .field("own_name", &self.own_name)
-            .field("pool_threads", &self.pool_threads)
+            .field("policy", &self.policy)
             .field("remote_timeout", &self.remote_timeout)
             .field("require_token_for_remote", &self.require_token_for_remote)
             .finish_non_exhaustive()

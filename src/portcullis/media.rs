@@ -224,7 +224,7 @@ impl MediaDesk {
     fn admit(&self, permitted: Permitted) -> Result<MediaPass, Refusal> {
         let Permitted { allowed, client, mode } = permitted;
         let admitted = match (mode, &self.files) {
-            (MediaMode::Inline, _) => self.admission.admit_media(client, allowed),
+            (MediaMode::Inline, _) => self.admission.admit_media(&client, allowed),
             (MediaMode::OffPool, Some(files)) => {
                 let enter = |server: &ServerName| files.enter(client, &server.canonical());
                 self.door.admit(client, allowed, enter)

@@ -21,6 +21,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::*;
+use crate::admission::RemoteTimeout;
 use crate::proxy::directory::fake::{Does, FakeRemote};
 use crate::proxy::local_view::{AliasAnswer, InvalidPageToken, ListedRoom, RoomListPage, TokenAnswer};
 use crate::proxy::media::fake::FakeOrigin;
@@ -60,7 +61,12 @@ impl LocalView for Home {
 
 fn builder(pool: usize, remote: &FakeRemote) -> PortcullisBuilder {
     let no_files = FakeOrigin::new(|_| panic!("nobody is asked for a file"));
-    PortcullisBuilder::over("us.example".parse().unwrap(), pool, Box::new(remote.clone()), Box::new(no_files))
+    PortcullisBuilder::over(
+        "us.example".parse().unwrap(),
+        ClientOutboundProxyPolicy::for_pool(pool),
+        Box::new(remote.clone()),
+        Box::new(no_files),
+    )
 }
 
 fn portcullis(pool: usize, remote: &FakeRemote) -> Portcullis {

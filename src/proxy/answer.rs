@@ -170,7 +170,7 @@ mod lookups {
 
     use super::{Duration, media};
     use crate::limits::TOKEN_RETRY;
-    use crate::outcome::Outcome;
+    use crate::outcome::{Outcome, Took};
     use crate::proxy::denied::Denied;
     use crate::proxy::directory::{Found, LookupFailure, LookupKind};
     use crate::proxy::local_view::{AliasAnswer, RoomListPage};
@@ -302,7 +302,7 @@ mod lookups {
 
     /// Whether a status that brings no answer says that the peer has too much to do. How long it took says nothing here.
     fn unexpected(status: StatusCode) -> LookupFailure {
-        match Outcome::of_status(status, Duration::ZERO, Duration::ZERO) {
+        match Outcome::of_status(status, Took { elapsed: Duration::ZERO, timeout: Duration::ZERO }) {
             load if load.is_load() => LookupFailure::Overloaded,
             _ => LookupFailure::Failed,
         }

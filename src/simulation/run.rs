@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::gate::GateConstants;
 use crate::gate::state::{CallerKind, Effects, Event, Grant, State, Verdict, WaiterId};
 use crate::limits::BACKFILL_PAGE_TIMEOUT;
-use crate::outcome::{Outcome, Overload};
+use crate::outcome::{Outcome, Overload, Took};
 use crate::simulation::recording::{Page, Recording};
 use crate::simulation::server::{Answer, PageServer};
 
@@ -189,7 +189,7 @@ impl Simulation<'_> {
         self.at_work -= 1;
         let took = self.now.saturating_sub(recorded.asked);
         match answer {
-            Answer::Page => self.ended(page, Outcome::success(took, BACKFILL_PAGE_TIMEOUT)),
+            Answer::Page => self.ended(page, Outcome::success(Took { elapsed: took, timeout: BACKFILL_PAGE_TIMEOUT })),
             Answer::Unavailable => self.ended(page, Outcome::overloaded(Overload::ServerError)),
             Answer::Lost => {}
         }

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use portcullis::RemoteTimeout;
 use portcullis::gate::{GateConstants, GateKey, GateRegistry, HomeserverGate};
 use portcullis::homeserver::admin::{Admin, RequestPoolStatus};
 use portcullis::homeserver::listener::{Listener, ListenerLimits};
@@ -51,7 +52,9 @@ impl Rig {
             GATES,
             GateConstants { cooldown: 10 * COOLDOWN, ..GateConstants::default() },
         );
-        let home = world.media_with(|builder| builder.gates(gates.clone()).remote_timeout(REMOTE_TIMEOUT));
+        let home = world.media_with(|builder| {
+            builder.gates(gates.clone()).remote_timeout(RemoteTimeout::new(REMOTE_TIMEOUT).unwrap())
+        });
         let portcullis = Arc::clone(&home.portcullis);
         let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let address = listener.local_addr();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use portcullis::limits;
+use portcullis::{RemoteTimeout, limits};
 
 use super::cell::{NEVER_TOLD, SHORT, Told};
 use super::file_stage::{BEGINNING, FILE};
@@ -69,7 +69,11 @@ pub(crate) async fn run(stage: Stage, files: Files, column: usize, ca: Arc<Priva
 
 fn home(world: &World, scene: &Scene, allowed: Duration) -> MediaHome {
     let dns = scene.dns.unwrap_or_else(|| world.dns.address());
-    world.media_asking(dns, |builder| builder.remote_timeout(allowed), |store| store.max_file = MAX_FILE)
+    world.media_asking(
+        dns,
+        |builder| builder.remote_timeout(RemoteTimeout::new(allowed).unwrap()),
+        |store| store.max_file = MAX_FILE,
+    )
 }
 
 fn assert_ending(answer: &MediaAnswer, ending: Ending) {

@@ -2,8 +2,8 @@
 
 use std::future::pending;
 
-use portcullis::Outcome;
 use portcullis::gate::{BackgroundCaller, BreakerState, NotAnswered, OuterTimeout, Wait};
+use portcullis::{Outcome, Took};
 use tokio::time::sleep;
 
 use crate::rig::{FAILED, FAST, Rig, TIMED_OUT, secs};
@@ -37,14 +37,36 @@ async fn a_call_is_bounded_by_its_timeout_and_a_timeout_is_held() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_caller_of_ones_own_waits_as_long_as_it_takes_and_then_has_its_own_timeout() {
+    let rig = Rig::starting_at(1);
+    let active = rig.admitted().await;
+    let gate = rig.gate.clone();
+    let mut classified = None;
+    let call = tokio::spawn(async move {
+        let slow = || sleep(secs(59));
+        let answer = gate.call_within(secs(60), slow, |(), took| {
+            classified = Some(took);
+            Outcome::success(took)
+        });
+        (answer.await, classified)
+    });
+    rig.at(600).await;
+    active.finish(FAST);
+    assert_eq!(call.await.unwrap(), (Ok(()), Some(Took { elapsed: secs(59), timeout: secs(60) })));
+    assert_eq!(rig.now_ms(), 659_000);
+    let late = rig.gate.call_within(secs(60), pending::<()>, |(), _| FAST).await;
+    assert_eq!(late.map_err(|timeout| timeout.allowed), Err(secs(60)));
+    assert_eq!(rig.gate.status().held, 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_timeout_begins_with_the_permit_and_not_with_the_wait() {
     let rig = Rig::starting_at(1);
     let active = rig.admitted().await;
     let gate = rig.gate.clone();
     let page = tokio::spawn(async move {
-        let timeout = BackgroundCaller::BackfillPage.timeout();
         let slow = || sleep(secs(14));
-        gate.call(BackgroundCaller::BackfillPage, slow, |(), took| Outcome::success(took, timeout)).await
+        gate.call(BackgroundCaller::BackfillPage, slow, |(), took| Outcome::success(took)).await
     });
     rig.at(600).await;
     active.finish(FAST);
@@ -109,7 +131,7 @@ async fn a_pass_of_the_upstream_probe_asks_about_eight_rooms_and_leaves_the_rest
             room * 10
         }
     };
-    let pass = rig.gate.upstream_probe_pass(0..11, ask, |_, took| Outcome::success(took, secs(15))).await;
+    let pass = rig.gate.upstream_probe_pass(0..11, ask, |_, took| Outcome::success(took)).await;
     assert_eq!(pass.asked, (0..8).map(|room| (room, Ok(room * 10))).collect::<Vec<_>>());
     assert_eq!((pass.left, rig.now_ms()), (vec![8, 9, 10], 8_000), "one after the other");
 }

@@ -76,13 +76,13 @@ async fn fast_is_measured_by_each_calls_own_timeout() {
         let permit = rig.admitted().await;
         tokio::time::sleep(std::time::Duration::from_millis(7_500)).await;
         assert_eq!(permit.elapsed(), std::time::Duration::from_millis(7_500));
-        permit.finish_success(secs(15));
+        permit.finish_success_within(secs(15));
         assert_eq!(rig.limit(), 2, "round {round}");
     }
     for _ in 0..10 {
         let permit = rig.admitted().await;
         tokio::time::sleep(std::time::Duration::from_millis(7_500)).await;
-        permit.finish_success(secs(30));
+        permit.finish_success_within(secs(30));
     }
     assert_eq!(rig.limit(), 3);
 }
@@ -96,7 +96,7 @@ async fn waiting_is_no_part_of_the_call() {
     first.finish(FAST);
     let permit = ended(waiter).await;
     assert_eq!(permit.elapsed(), secs(0));
-    permit.finish_success(secs(30));
+    permit.finish_success_within(secs(30));
     rig.succeed(8).await;
     assert_eq!(rig.limit(), 2, "first, waiter and eight make ten");
 }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use portcullis::gate::{BreakerState, Happened};
-use portcullis::{Outcome, Overload};
+use portcullis::{Outcome, Overload, Took};
 use tokio::task::JoinHandle;
 
 use crate::rig::{FAST, Rig, TIMED_OUT, hms, secs};
@@ -115,7 +115,7 @@ fn chance(moment: u64, badness: u64) -> (u64, Outcome) {
     let mixed = mixed(moment);
     if mixed % 10 >= badness {
         let takes_ms = 5_000 + mixed / 10 % 15_000;
-        return (takes_ms, Outcome::success(Duration::from_millis(takes_ms), secs(30)));
+        return (takes_ms, Outcome::success(Took { elapsed: Duration::from_millis(takes_ms), timeout: secs(30) }));
     }
     match mixed / 10 % 3 {
         0 | 1 => (30_000, TIMED_OUT),

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use http::{HeaderMap, Request};
 use http_body_util::BodyExt as _;
 use portcullis::media::{MediaStoreConfig, RemoteFetchPolicy};
-use portcullis::{Portcullis, PortcullisBuilder};
+use portcullis::{Portcullis, PortcullisBuilder, RemoteTimeout};
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::time::Instant;
@@ -41,7 +41,7 @@ impl World {
     /// A homeserver of this world that fetches files.
     pub(crate) fn media(&self, remote_timeout: Option<Duration>) -> MediaHome {
         self.media_with(|builder| match remote_timeout {
-            Some(limit) => builder.remote_timeout(limit),
+            Some(limit) => builder.remote_timeout(RemoteTimeout::new(limit).unwrap()),
             None => builder,
         })
     }

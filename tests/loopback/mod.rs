@@ -15,7 +15,7 @@ use http::HeaderValue;
 use portcullis::outbound::{
     AddressPolicy, Discovery, Ed25519Signer, FederationClient, HickoryResolver, HttpsTransport, TlsRoots, Transport,
 };
-use portcullis::{Portcullis, PortcullisBuilder, ServerName};
+use portcullis::{Portcullis, PortcullisBuilder, RemoteTimeout, ServerName};
 
 pub(crate) use home::{
     ClientAnswer, OWN_NAME, OWN_ROOM, ask, ask_from_a_thread, assert_json_headers, client, get, post,
@@ -67,7 +67,7 @@ impl World {
     pub(crate) fn portcullis_asking(&self, dns: SocketAddr, remote_timeout: Option<Duration>) -> Arc<Portcullis> {
         let mut builder = self.builder(dns);
         if let Some(limit) = remote_timeout {
-            builder = builder.remote_timeout(limit);
+            builder = builder.remote_timeout(RemoteTimeout::new(limit).unwrap());
         }
         Arc::new(builder.build().unwrap())
     }

@@ -17,7 +17,9 @@ async fn a_thread_is_back_by_the_deadline_and_the_margin_and_the_slot_stays_coun
     let permits = Arc::new(Semaphore::new(0));
     let outside = Outside::that(Does::NeverYields(Arc::clone(&permits)));
     let portcullis = portcullis(8, Names::none(), outside, Default::default());
-    let portcullis = Arc::new(portcullis.remote_timeout(Duration::from_millis(100)).build().unwrap());
+    let portcullis = Arc::new(
+        portcullis.remote_timeout(portcullis::RemoteTimeout::new(Duration::from_millis(100)).unwrap()).build().unwrap(),
+    );
     let (waiting, request) = (Arc::clone(&portcullis), get(&list_of(PUBLIC, 1)));
     let thread = tokio::task::spawn_blocking(move || waiting.handle_blocking(&Home, client(1), &request).unwrap());
     let answered = tokio::time::timeout(LONG, thread).await;

@@ -8,6 +8,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use portcullis::RemoteTimeout;
 use portcullis::media::{MediaCaps, MediaLimits};
 use tokio::task::JoinSet;
 
@@ -57,7 +58,8 @@ async fn a_slot_is_back_when_the_call_has_ended_and_not_when_its_client_has_gone
     let two_each =
         MediaLimits::new(MediaCaps { max_in_flight: 8, max_per_client: 2, max_running: 8, max_running_per_origin: 8 })
             .unwrap();
-    let home = world.media_with(|builder| builder.remote_timeout(allowed).media_limits(two_each));
+    let home =
+        world.media_with(|builder| builder.remote_timeout(RemoteTimeout::new(allowed).unwrap()).media_limits(two_each));
     for media_id in ["a", "b"] {
         let (portcullis, path) = (home.portcullis.clone(), download(&server, media_id));
         let gone = tokio::spawn(async move { ask(&portcullis, client(1), &path).await });

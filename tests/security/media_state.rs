@@ -14,7 +14,7 @@ use http::{Request, Response};
 use http_body_util::{BodyExt as _, Full};
 use portcullis::media::{MediaStoreConfig, RemoteFetchPolicy};
 use portcullis::outbound::{Attempt, BoxFuture, RemoteBody, Transport, TransportError, TransportPhase};
-use portcullis::{OutboundDeadline, Portcullis};
+use portcullis::{OutboundDeadline, Portcullis, RemoteTimeout};
 
 use super::bounded_memory::{assert_grown_by_at_most, resident_bytes};
 use crate::loopback::client;
@@ -61,7 +61,7 @@ fn without_files(folder: &tempfile::TempDir) -> Portcullis {
     portcullis(8, Names::all_at(PUBLIC.parse().unwrap()), Arc::new(NoFile), allowing(&[]))
         .remote_fetch(RemoteFetchPolicy { remote_fetch_enabled: true })
         .media_store(MediaStoreConfig::in_dir(folder.path().join("store")))
-        .remote_timeout(Duration::from_secs(10))
+        .remote_timeout(RemoteTimeout::new(Duration::from_secs(10)).unwrap())
         .build()
         .unwrap()
 }

@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use portcullis::{RateLimit, RouteClass};
+use portcullis::{RateCaps, RateLimit, RouteClass};
 
 use crate::loopback::media::download;
 use crate::loopback::{World, client};
@@ -18,7 +18,7 @@ const BURST: u32 = 5;
 
 /// The next one would come a minute later: nobody has to hurry.
 fn slow() -> RateLimit {
-    RateLimit::new(1, BURST).unwrap()
+    RateLimit::new(RateCaps { per_minute: 1, burst: BURST }).unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -28,7 +28,9 @@ use portcullis::outbound::{
     AddressPolicy, Attempt, BoxFuture, Discovery, DnsError, Ed25519Signer, FederationClient, HttpsTransport,
     RemoteBody, Resolve, SrvRecord, SrvService, TlsRoots, Transport, TransportError, TransportPhase,
 };
-use portcullis::{DnsName, OutboundDeadline, Portcullis, PortcullisBuilder, ResponseBody, RoomAlias, RoomListQuery};
+use portcullis::{
+    DnsName, OutboundDeadline, Portcullis, PortcullisBuilder, RemoteTimeout, ResponseBody, RoomAlias, RoomListQuery,
+};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::Semaphore;
@@ -310,7 +312,7 @@ pub(crate) fn config(threads: usize, deadline: Duration, ca: Option<&CaFile>, na
     let mut config = Config::without_file();
     config.server_name = OWN_NAME.parse().unwrap();
     config.request_threads = threads;
-    config.federation.remote_timeout = Some(deadline);
+    config.federation.remote_timeout = Some(RemoteTimeout::new(deadline).unwrap());
     config.federation.extra_ca_file = ca.map(|ca| ca.0.path().to_owned());
     config.federation.nameservers = vec![name_server];
     config.federation.allow_networks = vec!["127.0.0.0/8".parse().unwrap()];

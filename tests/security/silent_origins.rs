@@ -11,7 +11,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::time::Duration;
 
 use portcullis::media::{MediaCaps, MediaLimits};
-use portcullis::{Begun, MediaLookup};
+use portcullis::{Begun, MediaLookup, RemoteTimeout};
 use tokio::task::JoinSet;
 
 use super::media_order::TheirTokens;
@@ -106,7 +106,9 @@ async fn while_silent_origins_have_all_they_may_a_proven_one_is_read_from_at_onc
     let world = World::new().await;
     let (origin, proven) = good(&world).await;
     let silent = silent(&world, 4).await;
-    let home = world.media_with(|builder| builder.media_limits(limits()).remote_timeout(Duration::from_secs(6)));
+    let home = world.media_with(|builder| {
+        builder.media_limits(limits()).remote_timeout(RemoteTimeout::new(Duration::from_secs(6)).unwrap())
+    });
     home.ask(client(1), &download(&proven, "a")).await.assert_file(b"a picture");
     home.at_rest().await;
     let mut asking = JoinSet::new();
@@ -145,7 +147,9 @@ async fn while_silent_origins_have_all_they_may_a_proven_one_is_read_from_at_onc
 async fn four_clients_and_names_that_answered_once(answer: Vec<u8>, status: u16) -> usize {
     let world = World::new().await;
     let (_good, proven) = good(&world).await;
-    let home = world.media_with(|builder| builder.media_limits(limits()).remote_timeout(Duration::from_secs(6)));
+    let home = world.media_with(|builder| {
+        builder.media_limits(limits()).remote_timeout(RemoteTimeout::new(Duration::from_secs(6)).unwrap())
+    });
     home.ask(client(1), &download(&proven, "a")).await.assert_file(b"a picture");
     let mut names = Vec::new();
     for number in 0..6 {

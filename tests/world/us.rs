@@ -14,7 +14,7 @@ use portcullis::outbound::{
     HickoryResolver, HttpsTransport, RemoteReply, RoomListParameters, TlsRoots,
 };
 use portcullis::{
-    ClientKey, OutboundDeadline, OutboundRoute, Portcullis, RoomAlias, RoomListQuery, ServerName, limits,
+    ClientKey, OutboundDeadline, OutboundRoute, Portcullis, RemoteTimeout, RoomAlias, RoomListQuery, ServerName, limits,
 };
 use serde_json::Value;
 use tempfile::TempDir;
@@ -80,7 +80,7 @@ impl Us {
             .media_store(MediaStoreConfig::in_dir(stored.path().join("store")))
             .legacy_media(true);
         if let Some(limit) = settings.remote_timeout {
-            builder = builder.remote_timeout(limit);
+            builder = builder.remote_timeout(RemoteTimeout::new(limit).unwrap());
         }
         let deadline = settings.remote_timeout.unwrap_or(limits::DIRECTORY_DEADLINE).min(limits::DIRECTORY_DEADLINE);
         Self { portcullis: builder.build().unwrap(), discovery, client, verify_key, deadline, _stored: stored }

@@ -8,7 +8,7 @@ use super::*;
 
 #[test]
 fn b01_a_fifth_key_is_refused_at_once() {
-    let budget = InFlightBudget::new(4, 1);
+    let budget = InFlightBudget::new(InFlightCaps { global: 4, per_key: 1 });
     let _held: Vec<_> = (0..4).map(|key| budget.try_acquire(&key).unwrap()).collect();
     assert_eq!(budget.try_acquire(&4).unwrap_err(), Full::Global);
     assert_eq!(budget.in_flight(), 4);
@@ -16,7 +16,7 @@ fn b01_a_fifth_key_is_refused_at_once() {
 
 #[test]
 fn b02_a_freed_slot_is_admitted_again() {
-    let budget = InFlightBudget::new(4, 1);
+    let budget = InFlightBudget::new(InFlightCaps { global: 4, per_key: 1 });
     let mut held: Vec<_> = (0..4).map(|key| budget.try_acquire(&key).unwrap()).collect();
     drop(held.remove(1));
     let _new = budget.try_acquire(&9).unwrap();
@@ -26,7 +26,7 @@ fn b02_a_freed_slot_is_admitted_again() {
 
 #[test]
 fn b03_b04_a_refusal_by_key_takes_no_global_slot() {
-    let budget = InFlightBudget::new(2, 1);
+    let budget = InFlightBudget::new(InFlightCaps { global: 2, per_key: 1 });
     let _x = budget.try_acquire(&'x').unwrap();
     assert_eq!(budget.try_acquire(&'x').unwrap_err(), Full::Key);
     assert_eq!((budget.in_flight(), budget.in_flight_for(&'x')), (1, 1));
@@ -35,7 +35,7 @@ fn b03_b04_a_refusal_by_key_takes_no_global_slot() {
 
 #[test]
 fn b05_leaving_scope_forgets_the_key() {
-    let budget = InFlightBudget::new(1, 1);
+    let budget = InFlightBudget::new(InFlightCaps { global: 1, per_key: 1 });
     {
         let _slot = budget.try_acquire(&"k").unwrap();
         assert_eq!(budget.tracked_keys(), 1);
@@ -47,7 +47,7 @@ fn b05_leaving_scope_forgets_the_key() {
 #[test]
 fn b08_a_cap_of_zero_admits_nothing_and_keeps_nothing() {
     for (global, per_key, why) in [(0, 1, Full::Global), (1, 0, Full::Key), (0, 0, Full::Global)] {
-        let budget = InFlightBudget::new(global, per_key);
+        let budget = InFlightBudget::new(InFlightCaps { global, per_key });
         assert_eq!(budget.try_acquire(&1).unwrap_err(), why);
         assert_eq!((budget.in_flight(), budget.tracked_keys()), (0, 0));
     }
@@ -55,7 +55,7 @@ fn b08_a_cap_of_zero_admits_nothing_and_keeps_nothing() {
 
 #[test]
 fn a_slot_comes_back_while_unwinding() {
-    let budget = InFlightBudget::new(1, 1);
+    let budget = InFlightBudget::new(InFlightCaps { global: 1, per_key: 1 });
     let inside = budget.clone();
     let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         let _slot = inside.try_acquire(&1).unwrap();
@@ -73,7 +73,7 @@ proptest! {
         per_key in 0usize..4,
         steps in proptest::collection::vec((any::<bool>(), 0u8..6, any::<prop::sample::Index>()), 0..200),
     ) {
-        let budget = InFlightBudget::new(global, per_key);
+        let budget = InFlightBudget::new(InFlightCaps { global, per_key });
         let mut model: HashMap<u8, usize> = HashMap::new();
         let mut held = Vec::new();
         for (take, key, which) in steps {

@@ -104,9 +104,9 @@ async fn the_fullest_bucket_makes_room_and_its_owner_gains_nothing() {
 #[test]
 fn zero_and_more_than_the_most_are_no_limits() {
     for (per_minute, burst) in [(0, 1), (1, 0), (60_001, 1), (1, 60_001)] {
-        assert_eq!(RateLimit::new(per_minute, burst), None);
+        assert_eq!(RateLimit::new(RateCaps { per_minute, burst }), None);
     }
-    assert!(RateLimit::new(60_000, 60_000).is_some());
+    assert!(RateLimit::new(RateCaps { per_minute: 60_000, burst: 60_000 }).is_some());
 }
 
 /// Counts credit in nanoseconds, for every client there ever was.

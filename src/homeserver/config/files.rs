@@ -1,15 +1,14 @@
 //! The files a configuration names: the signing key and the extra certificates.
 
-use std::fs::{self, File};
-use std::io::{self, Read as _};
+use std::fs;
+use std::io;
 use std::path::Path;
 
-use crate::outbound::{Ed25519Signer, TlsRoots, TlsRootsError};
+use crate::outbound::key_file::read_regular;
+use crate::outbound::{Ed25519Signer, KeyFileError, TlsRoots, TlsRootsError};
 use crate::proxy::media_store::MediaStore;
 use crate::server_name::ServerName;
 
-/// A line, or a few of them.
-const MAX_KEY_FILE_BYTES: u64 = 64 * 1024;
 /// Twenty times what a system's whole list of authorities takes.
 const MAX_CA_FILE_BYTES: u64 = 4 * 1024 * 1024;
 
@@ -53,16 +52,12 @@ const CREDENTIALS: &str = "/run/credentials/";
 ///
 /// *Errors:* what is wrong, without a word of the file. *Blocking:* reads it.
 pub(crate) fn signer(path: &Path, server_name: ServerName, whose: KeyOf) -> Result<Ed25519Signer, String> {
-    let text = read(path, MAX_KEY_FILE_BYTES).map_err(|error| {
-        let advice = if path.starts_with(CREDENTIALS) {
-            "systemd keeps it there only while the service runs"
-        } else {
-            whose.advice()
-        };
-        format!("{} cannot be read: {error} ({advice})", path.display())
-    })?;
-    Ed25519Signer::from_key_file(server_name, &String::from_utf8_lossy(&text))
-        .map_err(|error| format!("{} is not usable: {error} ({})", path.display(), whose.advice()))
+    Ed25519Signer::read_key_file(server_name, path).map_err(|error| match error {
+        KeyFileError::Unreadable { .. } if path.starts_with(CREDENTIALS) => {
+            format!("{error} (systemd keeps it there only while the service runs)")
+        }
+        KeyFileError::Unreadable { .. } | KeyFileError::Invalid { .. } => format!("{error} ({})", whose.advice()),
+    })
 }
 
 /// `roots` and the certificates in the file at `path`.
@@ -78,7 +73,7 @@ pub(super) fn check_extra_ca(path: &Path) -> Result<(), String> {
 }
 
 fn pem(path: &Path) -> Result<Vec<u8>, String> {
-    read(path, MAX_CA_FILE_BYTES).map_err(|error| format!("{} cannot be read: {error}", path.display()))
+    read_regular(path, MAX_CA_FILE_BYTES).map_err(|error| format!("{} cannot be read: {error}", path.display()))
 }
 
 /// Whether files can be kept in the directory at `path`. Where there is none yet, whether one can be made; it is not made.
@@ -100,19 +95,6 @@ pub(super) fn check_cache_dir(path: &Path) -> Result<(), String> {
         }
     }
     Err(format!("there is no folder to make {} in", path.display()))
-}
-
-/// A regular file of at most `max` bytes, whole: a pipe would be waited for, and a device never ends.
-fn read(path: &Path, max: u64) -> io::Result<Vec<u8>> {
-    if !fs::metadata(path)?.is_file() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
-    }
-    let mut bytes = Vec::new();
-    File::open(path)?.take(max.saturating_add(1)).read_to_end(&mut bytes)?;
-    if u64::try_from(bytes.len()).unwrap_or(u64::MAX) > max {
-        return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("it is larger than {max} bytes")));
-    }
-    Ok(bytes)
 }
 
 fn explained(path: &Path, error: &TlsRootsError) -> String {

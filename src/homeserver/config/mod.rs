@@ -21,7 +21,6 @@ mod tests;
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use ipnet::IpNet;
 
@@ -30,7 +29,7 @@ pub use self::media::{MediaCacheDir, MediaConfig};
 use self::origin::Origin;
 pub use self::reader::ConfigError;
 use super::upstream::UpstreamOrigin;
-use crate::admission::{Ipv6ClientPrefix, RateLimit};
+use crate::admission::{Ipv6ClientPrefix, RateLimit, RemoteTimeout};
 use crate::limits::DEFAULT_REQUEST_THREADS;
 use crate::proxy::local_view::ListedRoom;
 use crate::server_name::ServerName;
@@ -110,8 +109,8 @@ pub struct AccessToken {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct FederationConfig {
-    /// Shortens the deadlines, never lengthens them. Never zero.
-    pub remote_timeout: Option<Duration>,
+    /// Shortens the deadlines, never lengthens them.
+    pub remote_timeout: Option<RemoteTimeout>,
     /// Whether lookups at other servers need an access token.
     pub require_token_for_remote: bool,
     /// How often one client may have another server asked for a room list or an alias.

@@ -3,31 +3,31 @@
 use toml::de::DeValue;
 
 use super::reader::{Mistakes, Section, integer};
-use crate::admission::RateLimit;
+use crate::admission::{RateCaps, RateLimit};
 use crate::limits::{LOOKUP_BURST, LOOKUPS_PER_MINUTE, MEDIA_FETCH_BURST, MEDIA_FETCHES_PER_MINUTE, RATE_LIMIT_RANGE};
 
 /// `[federation]`'s.
 pub(super) fn lookups(section: &mut Section<'_>, mistakes: &mut Mistakes<'_>) -> RateLimit {
     let per_minute = section.value("lookups_per_minute", mistakes, figure).unwrap_or(LOOKUPS_PER_MINUTE);
     let burst = section.value("lookup_burst", mistakes, figure).unwrap_or(LOOKUP_BURST);
-    RateLimit::new(per_minute, burst).unwrap_or_else(usual_lookups)
+    RateLimit::new(RateCaps { per_minute, burst }).unwrap_or_else(usual_lookups)
 }
 
 /// `[media]`'s.
 pub(super) fn media_fetches(section: &mut Section<'_>, mistakes: &mut Mistakes<'_>) -> RateLimit {
     let per_minute = section.value("fetches_per_minute", mistakes, figure).unwrap_or(MEDIA_FETCHES_PER_MINUTE);
     let burst = section.value("fetch_burst", mistakes, figure).unwrap_or(MEDIA_FETCH_BURST);
-    RateLimit::new(per_minute, burst).unwrap_or_else(usual_media_fetches)
+    RateLimit::new(RateCaps { per_minute, burst }).unwrap_or_else(usual_media_fetches)
 }
 
 #[expect(clippy::expect_used, reason = "constants, and a test reads them")]
 pub(super) fn usual_lookups() -> RateLimit {
-    RateLimit::new(LOOKUPS_PER_MINUTE, LOOKUP_BURST).expect("in the range")
+    RateLimit::new(RateCaps { per_minute: LOOKUPS_PER_MINUTE, burst: LOOKUP_BURST }).expect("in the range")
 }
 
 #[expect(clippy::expect_used, reason = "constants, and a test reads them")]
 pub(super) fn usual_media_fetches() -> RateLimit {
-    RateLimit::new(MEDIA_FETCHES_PER_MINUTE, MEDIA_FETCH_BURST).expect("in the range")
+    RateLimit::new(RateCaps { per_minute: MEDIA_FETCHES_PER_MINUTE, burst: MEDIA_FETCH_BURST }).expect("in the range")
 }
 
 fn figure(value: &DeValue<'_>) -> Result<u32, String> {

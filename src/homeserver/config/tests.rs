@@ -126,7 +126,7 @@ format = "json"
         })
         .unwrap()
     );
-    assert_eq!(config.federation.remote_timeout, Some(Duration::from_secs(5)));
+    assert_eq!(config.federation.remote_timeout, RemoteTimeout::new(Duration::from_secs(5)).ok());
     assert_eq!(config.federation.extra_ca_file, Some("/etc/p/ca.pem".into()));
     assert_eq!(config.federation.nameservers, ["192.0.2.1:53".parse().unwrap(), "[2001:db8::1]:5353".parse().unwrap()]);
     assert_eq!(config.federation.allow_networks, ["10.1.2.3/32".parse().unwrap()]);

@@ -2,7 +2,6 @@
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use toml::de::{DeTable, DeValue};
 
@@ -18,7 +17,7 @@ use super::{
     ADMIN_LISTEN, AccessToken, Config, FederationConfig, LISTEN, LocalAlias, LogConfig, LogFormat, LogLevel,
     SigningKeySource,
 };
-use crate::admission::{Ipv6ClientPrefix, RoomAlias};
+use crate::admission::{Ipv6ClientPrefix, RemoteTimeout, RoomAlias, ZeroTimeout};
 use crate::limits::{DEFAULT_REQUEST_THREADS, REQUEST_THREADS};
 use crate::proxy::local_view::ListedRoom;
 use crate::server_name::ServerName;
@@ -268,12 +267,10 @@ fn count(value: &DeValue<'_>) -> Result<u64, String> {
     integer(value, "a whole number without quotes")?.try_into().map_err(|_| "a count is not negative".into())
 }
 
-fn remote_timeout(value: &DeValue<'_>) -> Result<Duration, String> {
-    let limit = duration(text(value, DURATION)?)?;
-    if limit.is_zero() {
-        return Err("no time at all: 0 is not \"unlimited\"; leave the key out for the built-in deadlines".into());
-    }
-    Ok(limit)
+fn remote_timeout(value: &DeValue<'_>) -> Result<RemoteTimeout, String> {
+    RemoteTimeout::new(duration(text(value, DURATION)?)?).map_err(|ZeroTimeout| {
+        "no time at all: 0 is not \"unlimited\"; leave the key out for the built-in deadlines".into()
+    })
 }
 
 fn room_id(value: &DeValue<'_>) -> Result<String, String> {

@@ -54,7 +54,7 @@ impl Config {
     }
 
     fn timeout_without_effect(&self) -> Option<ConfigError> {
-        let limit = self.federation.remote_timeout?;
+        let limit = self.federation.remote_timeout?.as_duration();
         let (lookups, files) = (DIRECTORY_DEADLINE.as_secs(), MEDIA_DEADLINE.as_secs());
         let anyway = match self.media.remote_fetch_enabled {
             Some(true) if limit >= MEDIA_DEADLINE => format!("lookups end after {lookups} s and files after {files} s"),

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use super::limits::ListenerLimits;
-use crate::admission::{ClientKey, Full, InFlightBudget, Ipv6ClientPrefix, Slot, TrustedProxies};
+use crate::admission::{ClientKey, Full, InFlightBudget, InFlightCaps, Ipv6ClientPrefix, Slot, TrustedProxies};
 
 /// The places for connections. The same guard that counts outbound calls counts them.
 #[derive(Debug)]
@@ -25,12 +25,12 @@ pub(super) struct ConnectionPlace {
 impl ConnectionPlaces {
     pub(super) fn new(limits: &ListenerLimits) -> Self {
         Self {
-            all: InFlightBudget::new(limits.max_connections, limits.max_connections),
+            all: InFlightBudget::new(InFlightCaps { global: limits.max_connections, per_key: limits.max_connections }),
             // One more than there are, so that a client's own cap is what it says whenever that is reached.
-            per_client: InFlightBudget::new(
-                limits.max_connections.saturating_add(1),
-                limits.max_connections_per_client,
-            ),
+            per_client: InFlightBudget::new(InFlightCaps {
+                global: limits.max_connections.saturating_add(1),
+                per_key: limits.max_connections_per_client,
+            }),
             trusted_proxies: limits.trusted_proxies.clone(),
             ipv6_client_prefix: limits.ipv6_client_prefix,
         }

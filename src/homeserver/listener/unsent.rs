@@ -14,7 +14,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use super::limits::ListenerLimits;
 use super::outgoing::Outgoing;
 use super::standing::Unread;
-use crate::admission::{ClientKey, InFlightBudget, Slot};
+use crate::admission::{ClientKey, InFlightBudget, InFlightCaps, Slot};
 use crate::proxy::response_body::{BodyCut, ResponseBody};
 
 /// An answer up to this size is not counted: it costs no more than the connection and its head do.
@@ -41,7 +41,10 @@ impl UnsentBytes {
     /// Room for what `limits` allow. Every answer is on a connection, so there are no more of them than of those.
     pub(super) fn new(limits: &ListenerLimits) -> Self {
         let bytes = limits.max_unsent_bytes.min(Semaphore::MAX_PERMITS);
-        let of_clients = InFlightBudget::new(limits.max_connections, limits.max_unsent_answers_per_client);
+        let of_clients = InFlightBudget::new(InFlightCaps {
+            global: limits.max_connections,
+            per_key: limits.max_unsent_answers_per_client,
+        });
         Self { left: Arc::new(Semaphore::new(bytes)), of_clients }
     }
 

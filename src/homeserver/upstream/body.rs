@@ -139,7 +139,7 @@ mod tests {
     use http_body_util::{BodyExt as _, StreamBody};
 
     use super::*;
-    use crate::admission::InFlightBudget;
+    use crate::admission::{InFlightBudget, InFlightCaps};
 
     const SECOND: Duration = Duration::from_secs(1);
 
@@ -152,7 +152,7 @@ mod tests {
     }
 
     async fn read(pieces: Vec<(u32, usize)>) -> (Result<usize, BodyCut>, Duration) {
-        let budget = InFlightBudget::new(1, 1);
+        let budget = InFlightBudget::new(InFlightCaps { global: 1, per_key: 1 });
         let slot = budget.try_acquire(&ClientKey::shared()).unwrap();
         let (start, mut body) = (Instant::now(), PacedBody::new(drip(pieces), slot));
         let mut bytes = 0;
@@ -186,7 +186,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn time_the_client_takes_is_not_the_homeservers() {
-        let budget = InFlightBudget::new(1, 1);
+        let budget = InFlightBudget::new(InFlightCaps { global: 1, per_key: 1 });
         let slot = budget.try_acquire(&ClientKey::shared()).unwrap();
         let mut body = PacedBody::new(drip(vec![(0, 10), (5, 10), (5, 10)]), slot);
         for _ in 0..3 {
@@ -197,7 +197,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_large_piece_is_handed_on_in_parts() {
-        let budget = InFlightBudget::new(1, 1);
+        let budget = InFlightBudget::new(InFlightCaps { global: 1, per_key: 1 });
         let slot = budget.try_acquire(&ClientKey::shared()).unwrap();
         let mut body = PacedBody::new(drip(vec![(0, 150_000)]), slot);
         let mut sizes = Vec::new();
@@ -209,7 +209,7 @@ mod tests {
 
     #[test]
     fn dropping_it_frees_the_slot() {
-        let budget = InFlightBudget::new(1, 1);
+        let budget = InFlightBudget::new(InFlightCaps { global: 1, per_key: 1 });
         let slot = budget.try_acquire(&ClientKey::shared()).unwrap();
         drop(PacedBody::new(http_body_util::Full::new(Bytes::from_static(b"x")), slot));
         assert_eq!(budget.in_flight(), 0);

@@ -28,7 +28,7 @@ use super::tokens::{NotKnown, TokenDesk, TokenQuestion};
 use super::view::Vouched;
 use super::whoami::{WhoamiOverHttp, WhoamiParts};
 use crate::admission::{
-    ClientKey, InFlightBudget, InvalidRoute, Ipv6ClientPrefix, Slot, TrustedProxies, client_address,
+    ClientKey, InFlightBudget, InFlightCaps, InvalidRoute, Ipv6ClientPrefix, Slot, TrustedProxies, client_address,
 };
 use crate::gate::{GateRegistry, RegistryFull};
 use crate::limits::{UPSTREAM_PASSED_ON, UPSTREAM_PASSED_ON_PER_CLIENT};
@@ -104,7 +104,10 @@ impl Upstream {
             own_key,
             client,
             desk: TokenDesk::new(Arc::new(whoami)),
-            passing: InFlightBudget::new(UPSTREAM_PASSED_ON, UPSTREAM_PASSED_ON_PER_CLIENT),
+            passing: InFlightBudget::new(InFlightCaps {
+                global: UPSTREAM_PASSED_ON,
+                per_key: UPSTREAM_PASSED_ON_PER_CLIENT,
+            }),
             gate,
             trusted_proxies,
             ipv6_prefix,

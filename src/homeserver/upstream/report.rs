@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::origin::UpstreamOrigin;
 use crate::gate::{GateKey, GateRegistry, HomeserverGate, InteractiveStart, RegistryFull};
 use crate::limits::UPSTREAM_HEAD_TIME;
-use crate::outcome::{Outcome, TransportKind};
+use crate::outcome::{Outcome, Took, TransportKind};
 
 /// The gate, held so that it is never forgotten.
 #[derive(Clone, Debug)]
@@ -46,7 +46,7 @@ impl AccountReport {
         let took = self.started_at.elapsed();
         if let Some(start) = self.start {
             start.report(match answer {
-                Ok(status) => Outcome::of_status(status, took, UPSTREAM_HEAD_TIME),
+                Ok(status) => Outcome::of_status(status, Took { elapsed: took, timeout: UPSTREAM_HEAD_TIME }),
                 Err(failure) => Outcome::of_transport(failure),
             });
         }

@@ -176,11 +176,15 @@ fn now_ms() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::admission::InFlightCaps;
     use crate::limits::UPSTREAM_LINE_INTERVAL;
     use crate::proxy::watch::lines::Lines;
 
     fn seen(counts: &UpstreamCounts) -> UpstreamStatus {
-        let (questions, passed_on) = (InFlightBudget::new(64, 4), InFlightBudget::new(256, 64));
+        let (questions, passed_on) = (
+            InFlightBudget::new(InFlightCaps { global: 64, per_key: 4 }),
+            InFlightBudget::new(InFlightCaps { global: 256, per_key: 64 }),
+        );
         let _out = passed_on.try_acquire(&ClientKey::shared()).unwrap();
         counts.status(&questions, &passed_on)
     }

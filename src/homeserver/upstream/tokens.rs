@@ -15,7 +15,7 @@ use tokio::sync::watch;
 
 use super::client::head_deadline;
 use super::token_cache::{TokenCache, TokenHash};
-use crate::admission::{ClientKey, InFlightBudget, Slot};
+use crate::admission::{ClientKey, InFlightBudget, InFlightCaps, Slot};
 use crate::deadline::OutboundDeadline;
 use crate::limits::{UPSTREAM_TOKEN_QUESTIONS, UPSTREAM_TOKEN_QUESTIONS_PER_CLIENT};
 use crate::outbound::BoxFuture;
@@ -85,7 +85,10 @@ enum Step {
 
 impl TokenDesk {
     pub(super) fn new(whoami: Arc<dyn Whoami>) -> Arc<Self> {
-        let slots = InFlightBudget::new(UPSTREAM_TOKEN_QUESTIONS, UPSTREAM_TOKEN_QUESTIONS_PER_CLIENT);
+        let slots = InFlightBudget::new(InFlightCaps {
+            global: UPSTREAM_TOKEN_QUESTIONS,
+            per_key: UPSTREAM_TOKEN_QUESTIONS_PER_CLIENT,
+        });
         Arc::new(Self { whoami, cache: TokenCache::new(), out: Mutex::default(), slots })
     }
 

@@ -223,6 +223,21 @@ fn exchange(phase: CallPhase, timed_out: bool) -> CallError {
 const OK: Fate = Fate::Answers(StatusCode::OK, 2);
 
 #[tokio::test(start_paused = true)]
+async fn an_alias_is_asked_of_its_own_server_alone() {
+    let world = World::found(&[(1, OK)]);
+    let mut call = world.open();
+    let of = |alias: &str| Endpoint::query_directory(&alias.parse().unwrap());
+    for elsewhere in ["#hall:elsewhere.example", "#hall:them.example:8449"] {
+        let error = call.request(&of(elsewhere)).await.unwrap_err();
+        assert_eq!((error.phase, error.failure), (CallPhase::Prepare, CallFailure::AnotherServer), "{elsewhere}");
+    }
+    assert_eq!((world.net.requests.lock().len(), world.tried().len()), (0, 0));
+    for theirs in ["#hall:them.example", "#hall:THEM.example:8448"] {
+        assert!(call.request(&of(theirs)).await.is_ok(), "{theirs}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_request_goes_out_as_it_was_signed_under_the_name_before_delegation() {
     let world = World::new(&[(1, OK)], Some(Ok(delegated(&[1]))), None);
     assert_eq!(world.ask().await.unwrap(), RemoteReply { status: StatusCode::OK, body: "  ".into() });

@@ -15,7 +15,7 @@ mod sockets;
 use super::*;
 use crate::admission::{
     Admission, AllowRemote, ClientKey, ClientOutboundProxyPolicy, MediaAdmission, MediaCaps, MediaLimits,
-    RemoteFetchPolicy, RemoteFile, Thumbnail, ThumbnailMethod,
+    RemoteFetchPolicy, RemoteFile, Thumbnail, ThumbnailMethod, ThumbnailSize,
 };
 use crate::limits::MEDIA_DEADLINE;
 use crate::outbound::fake_world::{Page, World};
@@ -93,7 +93,10 @@ fn download() -> MediaWanted {
 }
 
 fn thumbnail() -> MediaWanted {
-    let variant = MediaVariant::Thumbnail(Thumbnail::no_smaller_than(96, 96, ThumbnailMethod::Crop, false));
+    let variant = MediaVariant::Thumbnail(Thumbnail::no_smaller_than(
+        ThumbnailSize { width: 96, height: 96, method: ThumbnailMethod::Crop },
+        false,
+    ));
     MediaWanted { variant, ..download() }
 }
 

@@ -17,7 +17,7 @@ fn name(text: &str) -> ServerName {
 }
 
 fn signer() -> Ed25519Signer {
-    Ed25519Signer::from_key_file(name("us.example:8449"), &format!("ed25519 a_test {ZERO_SEED}\n")).unwrap()
+    Ed25519Signer::from_key_text(name("us.example:8449"), &format!("ed25519 a_test {ZERO_SEED}\n")).unwrap()
 }
 
 fn public_keys(signer: &Ed25519Signer) -> BTreeMap<String, BTreeMap<String, Base64>> {
@@ -26,7 +26,7 @@ fn public_keys(signer: &Ed25519Signer) -> BTreeMap<String, BTreeMap<String, Base
 }
 
 fn parse(text: &str) -> Result<Ed25519Signer, InvalidSigningKey> {
-    Ed25519Signer::from_key_file(name("us.example"), text)
+    Ed25519Signer::from_key_text(name("us.example"), text)
 }
 
 #[test]
@@ -48,6 +48,9 @@ fn what_is_no_key_is_told_apart() {
     for (text, why) in [
         (String::new(), InvalidSigningKey::Empty),
         (" \n\n".to_owned(), InvalidSigningKey::Empty),
+        ("/etc/us/key".to_owned(), InvalidSigningKey::Path),
+        ("signing.key\n".to_owned(), InvalidSigningKey::Path),
+        (format!("{ZERO_SEED}\n"), InvalidSigningKey::Form),
         (format!("ed25519 {ZERO_SEED}"), InvalidSigningKey::Form),
         (format!("ed25519 a_test {ZERO_SEED} x"), InvalidSigningKey::Form),
         (format!("rsa a_test {ZERO_SEED}"), InvalidSigningKey::Algorithm),

@@ -37,7 +37,7 @@ async fn f01_f02_f19_over_a_cap_the_answer_is_immediate_and_nobody_is_asked() {
 #[tokio::test(start_paused = true)]
 async fn f03_f05_four_silent_lookups_hold_four_slots_and_the_rest_is_refused() {
     let remote = FakeRemote::new(|_| Does::StaySilent);
-    let portcullis = builder(8, &remote).remote_timeout(3 * SECOND).build().unwrap();
+    let portcullis = builder(8, &remote).remote_timeout(RemoteTimeout::new(3 * SECOND).unwrap()).build().unwrap();
     let start = Instant::now();
     let calls: Vec<_> = (0..20)
         .map(|client| tokio::spawn(portcullis.handle(&Home, address(client), &list_of(&format!("r{client}.example")))))
@@ -355,7 +355,8 @@ fn d13_a_call_that_never_yields_is_a_timeout_for_the_client_and_keeps_its_slot()
     let let_go = Arc::new(AtomicBool::new(false));
     let held = Arc::clone(&let_go);
     let remote = FakeRemote::new(move |_| Does::BlockUntil(Arc::clone(&held)));
-    let portcullis = builder(2, &remote).remote_timeout(Duration::from_millis(500)).build().unwrap();
+    let portcullis =
+        builder(2, &remote).remote_timeout(RemoteTimeout::new(Duration::from_millis(500)).unwrap()).build().unwrap();
     let response = portcullis.handle_blocking(&Home, address(1), &list_of("r.example")).unwrap();
     assert_eq!(response.status(), 504);
     let status = portcullis.status();
@@ -386,7 +387,8 @@ fn a_pool_thread_is_served_by_the_worker_and_a_slot_is_free_before_the_answer() 
     while portcullis.admission().budget().in_flight() > 0 {
         std::thread::yield_now(); // a panic's answer may be seen before its slot
     }
-    let hasty = builder(2, &remote).remote_timeout(Duration::from_millis(500)).build().unwrap();
+    let hasty =
+        builder(2, &remote).remote_timeout(RemoteTimeout::new(Duration::from_millis(500)).unwrap()).build().unwrap();
     assert_eq!(status_from(&hasty, &get(&format!("{LIST}?limit=2&server=r.example"))), Some(504));
     assert_eq!(status(&get(LIST)), Some(200));
     assert_eq!(status(&get("/")), None);

@@ -20,7 +20,9 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
 use super::*;
-use crate::admission::{MediaCaps, MediaId, MediaLimits, MediaVariant, RateLimit, RemoteFetchPolicy, RouteClass};
+use crate::admission::{
+    MediaCaps, MediaId, MediaLimits, MediaVariant, RateCaps, RateLimit, RemoteFetchPolicy, RouteClass,
+};
 use crate::outbound::media::MediaCallError;
 use crate::proxy::directory::fake::Does as Answers;
 use crate::proxy::local_view::LocalMedia;

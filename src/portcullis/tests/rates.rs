@@ -1,10 +1,10 @@
 //! How often one client may ask: where it is looked at, and what both fields of the answer say.
 
 use super::*;
-use crate::admission::{RateLimit, RouteClass};
+use crate::admission::{RateCaps, RateLimit, RouteClass};
 
 fn limited(remote: &FakeRemote, per_minute: u32, burst: u32) -> Portcullis {
-    let limit = RateLimit::new(per_minute, burst).unwrap();
+    let limit = RateLimit::new(RateCaps { per_minute, burst }).unwrap();
     builder(8, remote).client_rate(RouteClass::Directory, limit).build().unwrap()
 }
 

@@ -8,7 +8,7 @@ use crate::outbound::BoxFuture;
 use crate::outbound::call::RemoteReply;
 use crate::outbound::endpoint::Endpoint;
 use crate::outbound::error::CallError;
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, Took};
 use crate::proxy::watch::{Ended, Outcomes, Subject, Watch, Why};
 
 /// A call that is counted once, however it ends: also when it is dropped or panics.
@@ -56,7 +56,9 @@ impl<'a> WatchedCall<'a> {
         self.report.ended(match self.last {
             Last::Nothing => Outcome::unsent(),
             Last::Failed(error) => error.outcome(),
-            Last::Answered(status) => Outcome::of_status(status, self.watch.elapsed(), self.deadline.allowed()),
+            Last::Answered(status) => {
+                Outcome::of_status(status, Took { elapsed: self.watch.elapsed(), timeout: self.deadline.allowed() })
+            }
         });
         let (how, said) = match outcome {
             Ok(_) => return self.watch.ended(Ended::Answered, None),

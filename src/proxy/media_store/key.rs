@@ -69,7 +69,7 @@ mod tests {
     use std::collections::HashSet;
 
     use super::*;
-    use crate::admission::{Thumbnail, ThumbnailMethod};
+    use crate::admission::{Thumbnail, ThumbnailMethod, ThumbnailSize};
 
     fn file(server: &str, media_id: &str) -> RemoteFile {
         RemoteFile { server: server.parse().unwrap(), media_id: media_id.parse().unwrap() }
@@ -89,7 +89,7 @@ mod tests {
             (96, ThumbnailMethod::Crop, true),
             (96, ThumbnailMethod::Scale, false),
         ] {
-            let thumbnail = Thumbnail::no_smaller_than(side, side, method, animated);
+            let thumbnail = Thumbnail::no_smaller_than(ThumbnailSize { width: side, height: side, method }, animated);
             others.insert(FileKey::new(&file("them.example", "abc"), MediaVariant::Thumbnail(thumbnail)));
         }
         assert_eq!(others.len(), 7);

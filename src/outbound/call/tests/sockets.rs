@@ -56,7 +56,7 @@ impl World {
     /// The same with less time, for calls that nothing else ends.
     fn of_short_calls() -> Self {
         let world = Self::new();
-        Self { admission: world.admission.with_remote_timeout(RemoteTimeout::new(SHORT)), ..world }
+        Self { admission: world.admission.with_remote_timeout(RemoteTimeout::new(SHORT).unwrap()), ..world }
     }
 
     async fn peer(&self, behaviour: Behaviour) -> TlsPeer {

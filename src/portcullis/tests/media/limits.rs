@@ -264,7 +264,7 @@ async fn one_whose_turn_came_late_proves_nothing_against_the_origin() {
 #[tokio::test(start_paused = true)]
 async fn a_shorter_remote_timeout_is_the_whole_time_of_a_fetch() {
     let rig = Rig::new(silent_but("healthy.example"));
-    let portcullis = rig.builder().remote_timeout(Duration::from_secs(3)).build().unwrap();
+    let portcullis = rig.builder().remote_timeout(RemoteTimeout::new(Duration::from_secs(3)).unwrap()).build().unwrap();
     let began = Instant::now();
     assert_eq!(fetch(&portcullis, 1, &file("silent.example", "a")).await.outcome(), (504, "M_UNKNOWN"));
     assert_eq!(began.elapsed(), Duration::from_secs(3));
@@ -273,7 +273,7 @@ async fn a_shorter_remote_timeout_is_the_whole_time_of_a_fetch() {
 #[tokio::test(start_paused = true)]
 async fn a_page_of_images_goes_out_at_once_and_past_the_rate_a_client_is_told_when() {
     let rig = Rig::new(FakeOrigin::new(|_| Does::Give(CAT)));
-    let limit = RateLimit::new(1, 60).unwrap();
+    let limit = RateLimit::new(RateCaps { per_minute: 1, burst: 60 }).unwrap();
     let portcullis = rig.builder().client_rate(RouteClass::Media, limit).build().unwrap();
     let page: Vec<_> = (0..60).map(|n| start(&portcullis, 1, &file("good.example", &format!("image{n}")))).collect();
     let mut got = all(page).await;

@@ -209,7 +209,8 @@ async fn not_yet_uploaded_is_shared_with_those_alone_who_would_not_have_waited_l
 async fn who_has_no_time_left_to_wait_for_an_upload_does_not_ask_again() {
     let rig =
         Rig::new(FakeOrigin::new(|_| Does::SayAfter(Duration::from_millis(9_500), MediaCallError::NotYetUploaded)));
-    let portcullis = rig.builder().remote_timeout(Duration::from_secs(10)).build().unwrap();
+    let portcullis =
+        rig.builder().remote_timeout(RemoteTimeout::new(Duration::from_secs(10)).unwrap()).build().unwrap();
     let leads = start(&portcullis, 1, &request("/_matrix/client/v1/media/download/them.example/abc?timeout_ms=0"));
     settle().await;
     let follows = start(&portcullis, 2, &file("them.example", "abc"));
