@@ -336,9 +336,19 @@ fn the_bound_holds_whatever_threads_do_at_once() {
     assert!(usage.bytes <= usage.max_bytes);
 }
 
-/// The worst case that [`MEDIA_STORED_FILES`] gives, by the file: one with the longest texts, and one with next to none.
+/// The worst case that [`MEDIA_STORED_FILES`] gives, by the file: one with the longest texts, and one with next to none. In a
+/// process of its own: what moka gives back, it gives back on whichever thread, and not while another looks at a cache.
 #[test]
 fn what_a_stored_file_takes_of_memory() {
+    const ALONE: &str = "PORTCULLIS_TEST_ALONE";
+    if std::env::var_os(ALONE).is_none() {
+        let name = std::thread::current().name().unwrap().to_owned();
+        let mut alone = std::process::Command::new(std::env::current_exe().unwrap());
+        let done = alone.args(["--exact", &name, "--nocapture"]).env(ALONE, "1").output().unwrap();
+        let said = String::from_utf8_lossy(&done.stdout);
+        assert!(done.status.success() && said.contains("1 passed"), "{said}{}", String::from_utf8_lossy(&done.stderr));
+        return;
+    }
     let files = 4096;
     for (content_type, disposition, most) in
         [(MAX_CONTENT_TYPE_BYTES, MAX_CONTENT_DISPOSITION_BYTES, 3000), (0, 0, 700)]
@@ -355,8 +365,7 @@ fn what_a_stored_file_takes_of_memory() {
             }
         });
         assert_eq!(index.usage().files, files);
-        // It may be less: what moka gives back late in other tests may be given back on this thread.
-        let bytes = u64::try_from(spent.bytes_current).unwrap_or_default();
-        assert!(bytes < files * most, "{} bytes a file", bytes / files);
+        let bytes = u64::try_from(spent.bytes_current).unwrap();
+        assert!((files * 300..files * most).contains(&bytes), "{} bytes a file", bytes / files);
     }
 }
