@@ -140,7 +140,9 @@ impl Admission {
     /// unless set: a homeserver may have a limit of its own, and the caps hold without one.
     ///
     /// ```
-    /// use portcullis::{Admission, ClientKey, ClientOutboundProxyPolicy, OutboundRoute, RateLimit, RateCaps, Refusal, RouteClass};
+    /// use portcullis::{
+    ///     Admission, ClientKey, ClientOutboundProxyPolicy, OutboundRoute, RateCaps, RateLimit, Refusal, RouteClass,
+    /// };
     ///
     /// let admission = Admission::new("us.example".parse().unwrap(), ClientOutboundProxyPolicy::for_pool(8))
     ///     .with_client_rate(RouteClass::Directory, RateLimit::new(RateCaps { per_minute: 60, burst: 1 }).unwrap());

@@ -66,8 +66,8 @@ pub enum InvalidRoute {
 impl OutboundRoute {
     /// Says whether this request names a server that its answer is to come from, and which.
     ///
-    /// `Ok(None)` means that it names none: it never leaves the server. Pure: no I/O, no allocation for a foreign path. *Errors:* [`InvalidRoute`] where
-    /// the route is one of these but names nothing valid. *Panics:* never.
+    /// `Ok(None)` means that it names none: it never leaves the server. Pure: no I/O, no allocation for a foreign path.
+    /// *Errors:* [`InvalidRoute`] where the route is one of these but names nothing valid. *Panics:* never.
     ///
     /// ```
     /// use http::{Method, Uri};

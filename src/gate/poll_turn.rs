@@ -57,8 +57,8 @@ impl PollTurn {
     /// Runs `call` under an outer timeout and finishes with what `classify` makes of its answer, as
     /// [`Permit::run_within`](crate::gate::Permit::run_within) does.
     ///
-    /// *Errors:* [`OuterTimeout`]; a slot is held. *Panics:* never, inside a tokio runtime with its timer on. *Cancel safety:* dropping the
-    /// future drops `call` and the turn.
+    /// *Errors:* [`OuterTimeout`]; a slot is held. *Panics:* never, inside a tokio runtime with its timer on. *Cancel
+    /// safety:* dropping the future drops `call` and the turn.
     pub async fn run_within<T>(
         self,
         outer: Duration,

@@ -7,8 +7,8 @@ use crate::outcome::TransportKind;
 
 /// What kind of failure is behind `error`, if a `reqwest` error of the version this crate uses is in its chain of sources.
 ///
-/// That is reqwest 0.13. To an error of another version, or of another client, the answer is `None`, whatever it says: tell its kind by
-/// that client's own words, and hand that to [`Outcome::of_transport`](crate::Outcome::of_transport).
+/// That is reqwest 0.13. To an error of another version, or of another client, the answer is `None`, whatever it says: tell
+/// its kind by that client's own words, and hand that to [`Outcome::of_transport`](crate::Outcome::of_transport).
 ///
 /// Nothing is known of an error without one, nor of one that only stands for a status: that status is what
 /// [`Outcome::of_status`](crate::Outcome::of_status) is for. A connection that was not made in time counts as not
