@@ -430,6 +430,20 @@ pub const LINGER_BYTES: usize = 16 * 1024 * 1024;
 /// ours.*
 pub const CLIENT_CONNECTIONS_BESIDE_MEDIA: usize = 8;
 
+/// This part of a listener's connections is for what is over soon: lookups, which have a request thread, and what is answered
+/// at once. What may hold a connection for long (files, and what the homeserver behind is asked) gets the rest. *Source: ours;
+/// 64 of 512, where each cap but one of those alone would fit and all together would not.*
+pub const CONNECTIONS_FOR_LOOKUPS_PART: usize = 8;
+
+/// Connections that are for lookups at least, for each that may be in flight: its own, and that of one who is told to come
+/// again. *Source: ours.*
+pub const CONNECTIONS_PER_LOOKUP: usize = 2;
+
+/// This part of the places of what may take long is for lists and aliases of the homeserver behind: they are over soon where
+/// it is well, and nobody who reads files slowly is to be in their way. *Source: ours; 56 of 448, nearly as many as their own
+/// cap.*
+pub const LONG_ANSWERS_FOR_SMALL_PART: usize = 8;
+
 /// Steps in which the lengths of calls are counted, shortest first. After each deadline
 /// ([`DIRECTORY_DEADLINE`], [`MEDIA_DEADLINE`]) comes the same with [`WORKER_MARGIN`]: what a deadline cut is counted there,
 /// and a call past the last step overran. *Source: ours; 2.5 s is the deadline in `portcullis demo`.*
@@ -523,19 +537,36 @@ pub const MAX_GATE_HOST_BYTES: usize = 255;
 /// How long the homeserver behind may take until the head of its answer is there. *Source: design, decision 21.*
 pub const UPSTREAM_HEAD_TIME: Duration = Duration::from_secs(10);
 
-/// Questions about access tokens that the homeserver behind is asked at once; who waits for another's answer does not
-/// count. *Source: design, decision 21.*
+/// Questions about access tokens that the homeserver behind is asked at once; who waits for another's answer counts by
+/// [`UPSTREAM_TOKEN_WAITERS`]. *Source: design, decision 21.*
 pub const UPSTREAM_TOKEN_QUESTIONS: usize = 64;
 
 /// The same for one client. *Source: design, decision 21.*
 pub const UPSTREAM_TOKEN_QUESTIONS_PER_CLIENT: usize = 4;
 
-/// Requests that are passed on to the homeserver behind at once, until the last byte of their answers: local lists, aliases
-/// and files. *Source: design, decision 21.*
-pub const UPSTREAM_PASSED_ON: usize = 256;
+/// Requests that wait for the answer to somebody's equal question about a token at once. Each holds a connection that nobody
+/// else gets, up to ten seconds: without a bound one made-up token would take them all. *Source: ours; two pages of a chat
+/// room.*
+pub const UPSTREAM_TOKEN_WAITERS: usize = 128;
+
+/// The same for one client, a page of a chat room: its images come all at once, with one token, and a browser asks for none
+/// of them again. *Source: ours.*
+pub const UPSTREAM_TOKEN_WAITERS_PER_CLIENT: usize = MEDIA_PER_CLIENT;
+
+/// Local lists and aliases that the homeserver behind is asked for at once, until the last byte is here. *Source: ours; it
+/// answers them in milliseconds, and one that takes a second answers 64 a second.*
+pub const UPSTREAM_SMALL: usize = 64;
+
+/// The same for one client. *Source: ours; somebody who types into a search box and opens a room with a dozen links.*
+pub const UPSTREAM_SMALL_PER_CLIENT: usize = 16;
+
+/// Files of the homeserver behind that are on their way at once, until the last byte is here, which a slow client puts off. The
+/// HTTP library reads ahead of each, and cannot be told to read less: a megabyte, measured. *Source: ours; two pages of a
+/// chat room.*
+pub const UPSTREAM_FILES: usize = 128;
 
 /// The same for one client: a page of a chat room. *Source: design, decision 21.*
-pub const UPSTREAM_PASSED_ON_PER_CLIENT: usize = 64;
+pub const UPSTREAM_FILES_PER_CLIENT: usize = 64;
 
 /// How long it is remembered whose an access token is, or that it is nobody's: so long after its revocation a token may
 /// still be good here. *Source: design, decision 21.*
