@@ -385,6 +385,20 @@ pub const TOKEN_RETRY: Duration = Duration::from_secs(5);
 /// a socket cost next to nothing.*
 pub const MEDIA_CALLBACKS: usize = 64;
 
+/// This part of a listener's connections is for what is over soon: lookups, which have a request thread, and what is answered
+/// at once. What may hold a connection for long (files, and what the homeserver behind is asked) gets the rest. *Source: ours;
+/// 64 of 512, where each cap but one of those alone would fit and all together would not.*
+pub const CONNECTIONS_FOR_LOOKUPS_PART: usize = 8;
+
+/// Connections that are for lookups at least, for each that may be in flight: its own, and that of one who is told to come
+/// again. *Source: ours.*
+pub const CONNECTIONS_PER_LOOKUP: usize = 2;
+
+/// This part of the places of what may take long is for lists and aliases of the homeserver behind: they are over soon where
+/// it is well, and nobody who reads files slowly is to be in their way. *Source: ours; 56 of 448, nearly as many as their own
+/// cap.*
+pub const LONG_ANSWERS_FOR_SMALL_PART: usize = 8;
+
 /// Steps in which the lengths of calls are counted, shortest first. After each deadline
 /// ([`DIRECTORY_DEADLINE`], [`MEDIA_DEADLINE`]) comes the same with [`WORKER_MARGIN`]: what a deadline cut is counted there,
 /// and a call past the last step overran. *Source: ours; 2.5 s is the deadline in `portcullis demo`.*

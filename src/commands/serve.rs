@@ -51,9 +51,10 @@ fn serve(file: Option<&Path>) -> Result<u8, Trouble> {
         ));
     }
     let max_connections = max_connections(&config)?;
-    let mut assembled = assemble(&config)
+    let assembled = assemble(&config)
         .map_err(|first| start_trouble(&config).unwrap_or_else(|| Trouble::from(first.located(&config))))?;
-    assembled.limits.max_connections = max_connections;
+    let limits = ListenerLimits { max_connections, ..assembled.limits.clone() };
+    let assembled = assembled.within(limits);
     let (clients, operator) = bind(&config)?;
     no_circle(&config, &[("listen", clients.local_addr()), ("admin_listen", operator.local_addr())])
         .map_err(|error| Trouble::from(error.located(&config)))?;
@@ -150,7 +151,9 @@ async fn listen(clients: Listener, operator: Listener, config: &Config, assemble
 fn admin(bound: SocketAddr, assembled: &Assembled) -> Admin {
     let (runtime, pool) = (Arc::clone(&assembled.runtime), Arc::downgrade(&assembled.pool));
     let (counted, in_front) = (Arc::clone(&assembled.runtime), Arc::clone(&assembled.runtime));
+    let long_answers = assembled.long_answers.clone();
     let admin = Admin::new(bound, move || runtime.outbound().status());
+    let admin = admin.with_long_answers(move || long_answers.status());
     let admin = admin.with_upstream(move || in_front.upstream().map(Upstream::status));
     admin.with_request_pool(move || {
         // Whoever holds the last of the pool waits for its threads, so that this holds none.

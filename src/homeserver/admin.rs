@@ -31,6 +31,7 @@ use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use self::hosts::AdminHosts;
 pub use self::process::ProcessFigures;
 pub use self::report::{AdminStatus, RequestPoolStatus};
+use super::fair_budget::FairBudgetStatus;
 use super::listener::{BadRequest, Handler};
 use super::upstream::UpstreamStatus;
 use crate::outbound::BoxFuture;
@@ -47,6 +48,7 @@ const JSON: &str = "application/json";
 pub struct Admin {
     snapshot: Box<dyn Fn() -> Status + Send + Sync>,
     pool: Option<Box<dyn Fn() -> RequestPoolStatus + Send + Sync>>,
+    long_answers: Option<Box<dyn Fn() -> FairBudgetStatus + Send + Sync>>,
     upstream: Option<Box<dyn Fn() -> Option<UpstreamStatus> + Send + Sync>>,
     hosts: AdminHosts,
     draining: AtomicBool,
@@ -84,6 +86,7 @@ impl Admin {
         Self {
             snapshot: Box::new(snapshot),
             pool: None,
+            long_answers: None,
             upstream: None,
             hosts: AdminHosts::of(bound),
             draining: AtomicBool::new(false),
@@ -94,6 +97,12 @@ impl Admin {
     #[must_use]
     pub fn with_request_pool(self, pool: impl Fn() -> RequestPoolStatus + Send + Sync + 'static) -> Self {
         Self { pool: Some(Box::new(pool)), ..self }
+    }
+
+    /// Shows the places of answers that may take long too.
+    #[must_use]
+    pub fn with_long_answers(self, places: impl Fn() -> FairBudgetStatus + Send + Sync + 'static) -> Self {
+        Self { long_answers: Some(Box::new(places)), ..self }
     }
 
     /// Shows the homeserver behind too, where there is one.
@@ -114,6 +123,7 @@ impl Admin {
             status: (self.snapshot)(),
             draining: self.draining.load(Ordering::Relaxed),
             request_pool: self.pool.as_ref().map(|pool| pool()),
+            long_answers: self.long_answers.as_ref().map(|places| places()),
             upstream: self.upstream.as_ref().and_then(|upstream| upstream()),
             process: ProcessFigures::now(),
         }

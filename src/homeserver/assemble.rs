@@ -11,6 +11,7 @@ use super::config::upstream::circle;
 use super::config::{Config, MediaCacheDir, MediaConfig, SigningKeySource, files};
 use super::embedded::EmbeddedHomeserver;
 use super::listener::ListenerLimits;
+use super::long_answers::LongAnswers;
 use super::pooled::{PooledHomeserver, QUEUED_PER_THREAD};
 use super::proxy_watch::ProxyWatch;
 use super::request_pool::RequestPool;
@@ -37,6 +38,8 @@ pub struct Assembled {
     pub pool: Arc<RequestPool>,
     /// The bounds of the listener for clients.
     pub limits: ListenerLimits,
+    /// The places of answers that may take long, under those limits.
+    pub long_answers: LongAnswers,
 }
 
 /// Why the server cannot be put together. One line, with the key of the configuration to look at.
@@ -104,14 +107,23 @@ pub fn assemble_trusting(config: &Config, roots: TlsRoots) -> Result<Assembled, 
         ipv6_client_prefix: config.ipv6_client_prefix,
         ..ListenerLimits::default()
     };
-    Ok(Assembled { runtime: Arc::new(runtime), pool: Arc::new(pool), limits })
+    let long_answers = LongAnswers::within(&limits, runtime.client_outbound_proxy_policy().global_cap());
+    Ok(Assembled { runtime: Arc::new(runtime), pool: Arc::new(pool), limits, long_answers })
 }
 
 impl Assembled {
+    /// With other limits of the listener, and the places of answers that may take long as follows from them.
+    #[must_use]
+    pub fn within(self, limits: ListenerLimits) -> Self {
+        let lookups = self.runtime.client_outbound_proxy_policy().global_cap();
+        Self { long_answers: LongAnswers::within(&limits, lookups), limits, ..self }
+    }
+
     /// What the listener hands requests to.
     #[must_use]
     pub fn handler(&self) -> Arc<ProxyWatch<PooledHomeserver>> {
-        let pooled = PooledHomeserver::new(Arc::clone(&self.runtime), Arc::clone(&self.pool));
+        let pooled =
+            PooledHomeserver::new(Arc::clone(&self.runtime), Arc::clone(&self.pool), self.long_answers.clone());
         let ListenerLimits { trusted_proxies, ipv6_client_prefix, .. } = self.limits.clone();
         Arc::new(ProxyWatch::over(Arc::new(pooled), trusted_proxies, ipv6_client_prefix))
     }

@@ -4,7 +4,7 @@
 //! what other parts need is set aside before clients get the rest.
 
 use crate::admission::{ClientOutboundProxyPolicy, MediaLimits};
-use crate::limits::{MAX_DESCRIPTORS_PER_CALL, UPSTREAM_PASSED_ON, UPSTREAM_TOKEN_QUESTIONS};
+use crate::limits::{MAX_DESCRIPTORS_PER_CALL, UPSTREAM_FILES, UPSTREAM_SMALL, UPSTREAM_TOKEN_QUESTIONS};
 
 /// Connections of the operator's listener at once; a status page and a few scrapers.
 pub const ADMIN_CONNECTIONS: usize = 16;
@@ -69,7 +69,7 @@ impl OutboundNeeds {
     /// once. Those that are kept for the next request are among them.
     #[must_use]
     pub fn in_front_of_another(self) -> Self {
-        Self { upstream: UPSTREAM_TOKEN_QUESTIONS + UPSTREAM_PASSED_ON, ..self }
+        Self { upstream: UPSTREAM_TOKEN_QUESTIONS + UPSTREAM_SMALL + UPSTREAM_FILES, ..self }
     }
 
     fn set_aside(self) -> usize {
@@ -215,11 +215,11 @@ mod tests {
     #[test]
     fn the_homeserver_behind_has_a_connection_for_all_it_may_be_asked_at_once() {
         let in_front = needs(16, None).in_front_of_another();
-        let set_aside = 8 * 18 + 64 + 256 + 64;
+        let set_aside = 8 * 18 + 64 + 64 + 128 + 64;
         assert_eq!(Descriptors::limited_to(set_aside + 16).client_connections(512, in_front), Ok(16));
         let refused = Descriptors::limited_to(set_aside + 15).client_connections(512, in_front).unwrap_err();
-        assert!(refused.to_string().contains(", 320 for the homeserver behind, 64 for the server itself"), "{refused}");
-        assert_eq!(Descriptors::limited_to(1024).client_connections(512, in_front), Ok(496));
+        assert!(refused.to_string().contains(", 256 for the homeserver behind, 64 for the server itself"), "{refused}");
+        assert_eq!(Descriptors::limited_to(1024).client_connections(512, in_front), Ok(512));
     }
 
     #[cfg(unix)]

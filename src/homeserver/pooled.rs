@@ -9,9 +9,11 @@ use http::{Request, Response};
 use tokio::sync::oneshot;
 
 use super::listener::Handler;
+use super::long_answers::{AnswerSize, LongAnswer, LongAnswers};
 use super::request_pool::RequestPool;
 use super::runtime::{Before, Handled, HomeserverRuntime, OutboundRoutes};
 use super::upstream::Vouched;
+use crate::admission::ClientKey;
 use crate::outbound::BoxFuture;
 use crate::portcullis::Portcullis;
 use crate::proxy::answer::ResponseBody;
@@ -25,33 +27,77 @@ pub const QUEUED_PER_THREAD: usize = 16;
 /// A homeserver on its request pool.
 ///
 /// Never: a request thread is held by an answer that [needs none](Handled::Later)
-/// (`an_answer_that_comes_later_holds_no_thread_and_no_lock`).
+/// (`an_answer_that_comes_later_holds_no_thread_and_no_lock`). Always: what may hold its connection for long has a
+/// [place](LongAnswers) until its answer has ended (`what_may_take_long_has_a_place_and_is_answered_503_without`).
 #[derive(Debug)]
 pub struct PooledHomeserver<D = Portcullis> {
     runtime: Arc<HomeserverRuntime<D>>,
     pool: Arc<RequestPool>,
+    long: LongAnswers,
 }
 
 impl<D: OutboundRoutes> PooledHomeserver<D> {
-    /// Requests of `runtime` run on `pool`.
-    pub fn new(runtime: Arc<HomeserverRuntime<D>>, pool: Arc<RequestPool>) -> Self {
-        Self { runtime, pool }
+    /// Requests of `runtime` run on `pool`; what may take long has the places of `long`.
+    pub fn new(runtime: Arc<HomeserverRuntime<D>>, pool: Arc<RequestPool>, long: LongAnswers) -> Self {
+        Self { runtime, pool, long }
+    }
+}
+
+/// Where one request's answer finds a place, should it take long.
+struct Room {
+    long: LongAnswers,
+    client: ClientKey,
+    held: Option<LongAnswer>,
+}
+
+impl Room {
+    /// What `work` comes to, once there is a place for it; without one there is none.
+    async fn answer(
+        mut self,
+        size: AnswerSize,
+        work: impl Future<Output = Response<ResponseBody>>,
+    ) -> Response<ResponseBody> {
+        match self.take(size) {
+            Some(place) => place.until_the_end_of(work.await),
+            None => busy(),
+        }
+    }
+
+    /// An answer that is there.
+    fn answered(mut self, answer: Response<ResponseBody>) -> Response<ResponseBody> {
+        if !answer.body().is_streamed() {
+            return answer;
+        }
+        self.take(AnswerSize::Any).map_or_else(busy, |place| place.until_the_end_of(answer))
+    }
+
+    /// The place that is held, or one that is taken now.
+    fn take(&mut self, size: AnswerSize) -> Option<LongAnswer> {
+        self.held.take().or_else(|| self.long.place(&self.client, size))
     }
 }
 
 impl<D: OutboundRoutes> Handler for PooledHomeserver<D> {
     fn handle(&self, peer: IpAddr, request: Request<Bytes>) -> BoxFuture<'static, Response<ResponseBody>> {
+        let client = self.long.client(peer, request.headers());
+        let mut room = Room { long: self.long.clone(), client, held: None };
         match self.runtime.before(peer, &request) {
             Before::Pool(vouched) => {
-                let answer = on_the_pool(Arc::clone(&self.runtime), &self.pool, peer, request, vouched);
+                let answer = on_the_pool(Arc::clone(&self.runtime), &self.pool, peer, request, vouched, room);
                 Box::pin(answer)
             }
-            Before::Later(answer) => answer,
+            Before::Soon(answer) => Box::pin(room.answer(AnswerSize::Small, answer)),
+            Before::Later(answer) => Box::pin(room.answer(AnswerSize::Any, answer)),
             Before::Ask(asking) => {
                 let (runtime, pool) = (Arc::clone(&self.runtime), Arc::clone(&self.pool));
                 Box::pin(async move {
+                    // Kept for the file that is asked for, if it is one.
+                    room.held = room.take(AnswerSize::Any);
+                    if room.held.is_none() {
+                        return busy();
+                    }
                     match asking.await {
-                        Ok(vouched) => on_the_pool(runtime, &pool, peer, request, Some(vouched)).await,
+                        Ok(vouched) => on_the_pool(runtime, &pool, peer, request, Some(vouched), room).await,
                         Err(answer) => answer,
                     }
                 })
@@ -67,6 +113,7 @@ fn on_the_pool<D: OutboundRoutes>(
     peer: IpAddr,
     request: Request<Bytes>,
     vouched: Option<Vouched>,
+    room: Room,
 ) -> impl Future<Output = Response<ResponseBody>> + Send + 'static + use<D> {
     let (say, hear) = oneshot::channel();
     let taken = pool.try_run(move || {
@@ -76,8 +123,8 @@ fn on_the_pool<D: OutboundRoutes>(
     async move {
         match taken {
             Ok(()) => match hear.await {
-                Ok(Handled::Answer(answer)) => answer,
-                Ok(Handled::Later(answer)) => answer.await,
+                Ok(Handled::Answer(answer)) => room.answered(answer),
+                Ok(Handled::Later(answer)) => room.answer(AnswerSize::Any, answer).await,
                 Err(_) => busy(),
             },
             Err(_) => busy(),
@@ -98,6 +145,7 @@ mod tests {
     use crate::homeserver::config::Config;
     use crate::homeserver::embedded::EmbeddedHomeserver;
     use crate::homeserver::key_document::tests::ShowingSigner;
+    use crate::homeserver::listener::ListenerLimits;
     use crate::homeserver::router::Router;
     use crate::homeserver::runtime::OutboundStep;
     use crate::proxy::answer;
@@ -146,12 +194,18 @@ mod tests {
     }
 
     fn rig(threads: usize, queued: usize) -> Rig {
+        rig_with(threads, queued, 512)
+    }
+
+    fn rig_with(threads: usize, queued: usize, connections: usize) -> Rig {
         let (go, begun, answered) = (Arc::new(Semaphore::new(0)), Arc::default(), Arc::default());
         let routes = OnlyLater { go: Arc::clone(&go), begun: Arc::clone(&begun), answered: Arc::clone(&answered) };
         let router = Router::new("us.example".parse().unwrap(), Arc::new(ShowingSigner));
         let state = EmbeddedHomeserver::new(&Config::without_file());
         let pool = Arc::new(RequestPool::start(threads, queued).unwrap());
-        let pooled = PooledHomeserver::new(Arc::new(HomeserverRuntime::new(state, routes, router)), pool);
+        let limits = ListenerLimits { max_connections: connections, ..ListenerLimits::default() };
+        let long = LongAnswers::within(&limits, 1);
+        let pooled = PooledHomeserver::new(Arc::new(HomeserverRuntime::new(state, routes, router)), pool, long);
         Rig { pooled, go, begun, answered }
     }
 
@@ -187,6 +241,25 @@ mod tests {
         for answer in later {
             assert_eq!(answer.await.unwrap().into_body().into_bytes().unwrap(), r#""later""#);
         }
+    }
+
+    #[tokio::test]
+    async fn what_may_take_long_has_a_place_and_is_answered_503_without() {
+        // Two of four connections are for lookups, and what is left of the others is halved.
+        let rig = rig_with(2, 8, 4);
+        let status = || rig.pooled.long.status();
+        assert_eq!(status().cap, 2);
+        let later = tokio::spawn(rig.ask("/later"));
+        while status().in_flight < 1 {
+            tokio::task::yield_now().await;
+        }
+        let refused = rig.ask("/later").await;
+        assert_eq!((refused.status(), status().refused), (StatusCode::SERVICE_UNAVAILABLE, 1));
+        assert_eq!(refused.headers()[header::RETRY_AFTER], "1");
+        assert_eq!(ask(&rig.pooled).await.status(), StatusCode::OK, "it takes no place");
+        rig.go.add_permits(1);
+        assert_eq!(later.await.unwrap().status(), StatusCode::OK);
+        assert_eq!(status().in_flight, 0);
     }
 
     #[tokio::test]

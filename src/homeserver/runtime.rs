@@ -92,7 +92,10 @@ pub enum OutboundStep<L> {
 pub enum Before {
     /// Nothing: it is [handled](HomeserverRuntime::handle_vouched) with what is known.
     Pool(Option<Vouched>),
-    /// It gets none: its answer is the homeserver's behind. *Panics*, *Cancel safety:* as of [`Handled::Later`].
+    /// It gets none: a list or an alias of the homeserver behind, or an answer that is there. *Panics*, *Cancel safety:* as of
+    /// [`Handled::Later`].
+    Soon(BoxFuture<'static, Response<ResponseBody>>),
+    /// It gets none: a file of the homeserver behind. *Panics*, *Cancel safety:* as of [`Handled::Later`].
     Later(BoxFuture<'static, Response<ResponseBody>>),
     /// It waits until it is known whose its access token is, and is handled then; or it is answered without. *Panics:* as of
     /// [`Handled::Later`]. *Cancel safety:* the question goes on without it.
@@ -160,11 +163,12 @@ impl<D: OutboundRoutes> HomeserverRuntime<D> {
         let before = || upstream.before(self.outbound.sort(request), peer, request);
         match catch_unwind(AssertUnwindSafe(before)) {
             Ok(Before::Pool(vouched)) => Before::Pool(vouched),
+            Ok(Before::Soon(answer)) => Before::Soon(self.watched(answer, |fault| fault)),
             Ok(Before::Later(answer)) => Before::Later(self.watched(answer, |fault| fault)),
             Ok(Before::Ask(asking)) => Before::Ask(self.watched(asking, Err)),
             Err(_) => {
                 let fault = fault(&self.panicked);
-                Before::Later(Box::pin(std::future::ready(fault)))
+                Before::Soon(Box::pin(std::future::ready(fault)))
             }
         }
     }
@@ -266,6 +270,7 @@ impl fmt::Debug for Before {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Pool(vouched) => out.debug_tuple("Pool").field(vouched).finish(),
+            Self::Soon(_) => out.write_str("Soon"),
             Self::Later(_) => out.write_str("Later"),
             Self::Ask(_) => out.write_str("Ask"),
         }

@@ -86,19 +86,36 @@ pub const CLIENT_CONNECTIONS_BESIDE_MEDIA: usize = 8;
 /// How long the homeserver behind may take until the head of its answer is there. *Source: design, decision 21.*
 pub const UPSTREAM_HEAD_TIME: Duration = Duration::from_secs(10);
 
-/// Questions about access tokens that the homeserver behind is asked at once; who waits for another's answer does not
-/// count. *Source: design, decision 21.*
+/// Questions about access tokens that the homeserver behind is asked at once; who waits for another's answer counts by
+/// [`UPSTREAM_TOKEN_WAITERS`]. *Source: design, decision 21.*
 pub const UPSTREAM_TOKEN_QUESTIONS: usize = 64;
 
 /// The same for one client. *Source: design, decision 21.*
 pub const UPSTREAM_TOKEN_QUESTIONS_PER_CLIENT: usize = 4;
 
-/// Requests that are passed on to the homeserver behind at once, until the last byte of their answers: local lists, aliases
-/// and files. *Source: design, decision 21.*
-pub const UPSTREAM_PASSED_ON: usize = 256;
+/// Requests that wait for the answer to somebody's equal question about a token at once. Each holds a connection that nobody
+/// else gets, up to ten seconds: without a bound one made-up token would take them all. *Source: ours; two pages of a chat
+/// room.*
+pub const UPSTREAM_TOKEN_WAITERS: usize = 128;
+
+/// The same for one client, a page of a chat room: its images come all at once, with one token, and a browser asks for none
+/// of them again. *Source: ours.*
+pub const UPSTREAM_TOKEN_WAITERS_PER_CLIENT: usize = super::MEDIA_PER_CLIENT;
+
+/// Local lists and aliases that the homeserver behind is asked for at once, until the last byte is here. *Source: ours; it
+/// answers them in milliseconds, and one that takes a second answers 64 a second.*
+pub const UPSTREAM_SMALL: usize = 64;
+
+/// The same for one client. *Source: ours; somebody who types into a search box and opens a room with a dozen links.*
+pub const UPSTREAM_SMALL_PER_CLIENT: usize = 16;
+
+/// Files of the homeserver behind that are on their way at once, until the last byte is here, which a slow client puts off. The
+/// HTTP library reads ahead of each, and cannot be told to read less: a megabyte, measured. *Source: ours; two pages of a
+/// chat room.*
+pub const UPSTREAM_FILES: usize = 128;
 
 /// The same for one client: a page of a chat room. *Source: design, decision 21.*
-pub const UPSTREAM_PASSED_ON_PER_CLIENT: usize = 64;
+pub const UPSTREAM_FILES_PER_CLIENT: usize = 64;
 
 /// How long it is remembered whose an access token is, or that it is nobody's: so long after its revocation a token may
 /// still be good here. *Source: design, decision 21.*

@@ -382,7 +382,7 @@ async fn the_homeserver_behind_and_its_gate_are_on_the_page_of_portcullis_serve(
     let upstream = text_of(&dom, "upstream");
     assert!(upstream.contains(&format!("{origin} ✕ silent last silent at ")), "{upstream}");
     assert!(upstream.contains("last answer: never so far"), "{upstream}");
-    assert!(upstream.contains("Passed on at rest 0 of 256 requests"), "{upstream}");
+    assert!(upstream.contains("Own lists and aliases at rest 0 of 64 requests"), "{upstream}");
     assert!(
         upstream.contains("no answer (502) 1") && upstream.contains("Token questions at rest 0 of 64"),
         "{upstream}"

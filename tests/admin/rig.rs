@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use portcullis::RemoteTimeout;
 use portcullis::gate::{GateConstants, GateKey, GateRegistry, HomeserverGate};
 use portcullis::homeserver::admin::{Admin, RequestPoolStatus};
+use portcullis::homeserver::fair_budget::FairBudgetStatus;
 use portcullis::homeserver::listener::{Listener, ListenerLimits};
 use portcullis::homeserver::upstream::{UpstreamState, UpstreamStatus};
 use portcullis::limits::{COOLDOWN, GATES};
@@ -61,6 +62,9 @@ impl Rig {
         let mut pool = RequestPoolStatus::default();
         (pool.threads, pool.idle) = (8, 7);
         let admin = Admin::new(address, move || edit(portcullis.status())).with_request_pool(move || pool);
+        let mut long_answers = FairBudgetStatus::default();
+        (long_answers.cap, long_answers.per_client) = (448, 72);
+        let admin = admin.with_long_answers(move || long_answers);
         let admin = Arc::new(admin.with_upstream(|| Some(behind())));
         let handler = Arc::<Admin>::clone(&admin);
         let serving = tokio::spawn(async move {
@@ -90,9 +94,12 @@ fn behind() -> UpstreamStatus {
     behind.state = UpstreamState::Answers;
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     behind.last_answer_at_ms = Some(u64::try_from(since.as_millis()).unwrap());
-    for (asked, cap, per_client, answered) in
-        [(&mut behind.token_questions, 64, 4, 118), (&mut behind.passed_on, 256, 64, 2304)]
-    {
+    (behind.token_waiters.cap, behind.token_waiters.per_client) = (128, 64);
+    for (asked, cap, per_client, answered) in [
+        (&mut behind.token_questions, 64, 4, 118),
+        (&mut behind.passed_on.small, 64, 16, 311),
+        (&mut behind.passed_on.files, 128, 64, 1993),
+    ] {
         (asked.cap, asked.per_client, asked.answered) = (cap, per_client, answered);
     }
     behind

@@ -75,7 +75,7 @@ async fn every_key_of_the_status_is_in_the_readme_and_every_key_there_is_one() {
     rig.home.at_rest().await;
     let real = shown(&serde_json::from_str(&rig.get("/v1/status").await.body).unwrap());
     assert!(
-        real.contains("destinations.media[].last.status") && real.contains("upstream.passed_on.silent"),
+        real.contains("destinations.media[].last.status") && real.contains("upstream.passed_on.files.silent"),
         "{real:?}"
     );
     let described = described();

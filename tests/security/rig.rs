@@ -19,6 +19,7 @@ use portcullis::homeserver::assemble::{Assembled, assemble};
 use portcullis::homeserver::config::Config;
 use portcullis::homeserver::embedded::EmbeddedHomeserver;
 use portcullis::homeserver::listener::{Handler, Listener, ListenerLimits};
+use portcullis::homeserver::long_answers::LongAnswers;
 use portcullis::homeserver::pooled::PooledHomeserver;
 use portcullis::homeserver::request_pool::RequestPool;
 use portcullis::homeserver::router::Router;
@@ -344,8 +345,10 @@ impl Homeserver {
     /// The same, with other limits of the listener.
     pub(crate) fn start_within(config: &Config, limits: impl FnOnce(ListenerLimits) -> ListenerLimits) -> Self {
         let assembled = assemble(config).unwrap();
-        let (handler, limits) = (assembled.handler(), limits(assembled.limits.clone()));
-        let Assembled { runtime, pool, .. } = assembled;
+        let limits = limits(assembled.limits.clone());
+        let assembled = assembled.within(limits);
+        let handler = assembled.handler();
+        let Assembled { runtime, pool, limits, .. } = assembled;
         Self::serve(runtime, pool, handler, limits)
     }
 
@@ -356,8 +359,10 @@ impl Homeserver {
         let router = Router::new(OWN_NAME.parse().unwrap(), signer);
         let runtime = Arc::new(HomeserverRuntime::new(state, portcullis, router));
         let pool = Arc::new(RequestPool::start(threads, 64).unwrap());
-        let handler = Arc::new(PooledHomeserver::new(Arc::clone(&runtime), Arc::clone(&pool)));
-        Self::serve(runtime, pool, handler, ListenerLimits::default())
+        let limits = ListenerLimits::default();
+        let long_answers = LongAnswers::within(&limits, runtime.client_outbound_proxy_policy().global_cap());
+        let handler = Arc::new(PooledHomeserver::new(Arc::clone(&runtime), Arc::clone(&pool), long_answers));
+        Self::serve(runtime, pool, handler, limits)
     }
 
     fn serve(

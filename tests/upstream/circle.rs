@@ -20,7 +20,7 @@ async fn a_request_that_comes_back_through_a_proxy_ends_there() {
     let told = r#"{"errcode":"M_UNKNOWN","error":"The homeserver is not where this server looks for it"}"#;
     assert_eq!((answer.status, answer.text()), (502, told));
     assert_eq!(front.get_as(REMOTE_FILE, GOOD).await.status, 502, "nor is a token bad for it");
-    assert_eq!(front.status().passed_on.refused, 0);
+    assert_eq!(front.status().passed_on.small.refused, 0);
     front.comes_to_rest().await;
 }
 

@@ -27,7 +27,8 @@ async fn what_needs_it_is_502_and_the_rest_goes_on() {
         assert_eq!(answer.header("access-control-allow-origin"), Some("*"));
     }
     let status = front.status();
-    assert_eq!((status.passed_on.silent, status.token_questions.silent), (4, 1));
+    let silent = (status.passed_on.small.silent, status.passed_on.files.silent, status.token_questions.silent);
+    assert_eq!(silent, (2, 2, 1));
     assert_eq!((status.state, status.last_answer_at_ms), (UpstreamState::Silent, None));
     assert!(status.last_silence_at_ms.is_some());
     let answer = front.get(&format!("/_matrix/client/v3/directory/room/%23a:{}", peer.address())).await;

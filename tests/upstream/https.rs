@@ -33,7 +33,7 @@ async fn it_is_asked_over_tls() {
     // The token is known; remote media is off.
     assert_eq!(front.get_as(REMOTE_FILE, GOOD).await.status, 404);
     let status = front.status();
-    assert_eq!((status.passed_on.answered, status.token_questions.answered), (1, 1));
+    assert_eq!((status.passed_on.small.answered, status.token_questions.answered), (1, 1));
     assert_eq!(status.origin, format!("https://{}", behind.address()));
     front.comes_to_rest().await;
 }

@@ -202,7 +202,7 @@ async fn a_file_comes_while_it_is_sent_and_is_nowhere_held_whole() {
     for piece in 1..=PIECES {
         go.add_permits(1);
         until("bytes of the pieces sent so far", piece * PIECE, || *taken.lock()).await;
-        let in_flight = front.status().passed_on.in_flight;
+        let in_flight = front.status().passed_on.files.in_flight;
         assert!(in_flight == 1 || piece == PIECES, "its slot is held until its last byte is here: {in_flight}");
     }
     reading.await.unwrap();
@@ -218,7 +218,7 @@ async fn a_client_that_leaves_takes_its_request_with_it() {
     let mut client = front.connect([127, 0, 0, 1]).await;
     client.write_all(format!("GET {FILE} HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes()).await.unwrap();
     until("requests behind", 1, || behind.lines().len()).await;
-    assert_eq!(front.status().passed_on.in_flight, 1);
+    assert_eq!(front.status().passed_on.files.in_flight, 1);
     // A client that has only said all it wanted to say is still served, so this one is seen to be gone at the end.
     drop(client);
     drop(front);

@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use parking_lot::Mutex;
 use portcullis::homeserver::assemble::{Assembled, assemble_trusting};
 use portcullis::homeserver::config::Config;
-use portcullis::homeserver::listener::Listener;
+use portcullis::homeserver::listener::{Listener, ListenerLimits};
+use portcullis::homeserver::long_answers::LongAnswers;
 use portcullis::homeserver::request_pool::RequestPool;
 use portcullis::homeserver::runtime::HomeserverRuntime;
 use portcullis::homeserver::upstream::UpstreamStatus;
@@ -188,6 +189,7 @@ async fn serve(mut stream: TcpStream, script: &Script, seen: &Mutex<Vec<Arrived>
 pub(crate) struct Front {
     pub(crate) address: SocketAddr,
     pub(crate) runtime: Arc<HomeserverRuntime>,
+    pub(crate) long_answers: LongAnswers,
     pool: Arc<RequestPool>,
     serving: JoinHandle<std::io::Result<()>>,
     looking: Option<JoinHandle<()>>,
@@ -236,21 +238,28 @@ impl Front {
     /// One whose signature is looked after as `serve` does it.
     pub(crate) fn looked_after(config: &Config, ca: &PrivateCa) -> Self {
         let listener = Listener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).unwrap();
-        Self::serve(listener, config, ca, true)
+        Self::serve(listener, assembled(config, ca), true)
     }
 
     pub(crate) fn start_on(listener: Listener, config: &Config, ca: &PrivateCa) -> Self {
-        Self::serve(listener, config, ca, false)
+        Self::serve(listener, assembled(config, ca), false)
     }
 
-    fn serve(listener: Listener, config: &Config, ca: &PrivateCa, looked_after: bool) -> Self {
-        let assembled = assemble_trusting(config, TlsRoots::only(ca.pem().as_bytes()).unwrap()).unwrap();
+    /// With so many connections and no more.
+    pub(crate) fn start_with_connections(max_connections: usize, config: &Config, ca: &PrivateCa) -> Self {
+        let listener = Listener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).unwrap();
+        let assembled = assembled(config, ca);
+        let limits = ListenerLimits { max_connections, ..assembled.limits.clone() };
+        Self::serve(listener, assembled.within(limits), false)
+    }
+
+    fn serve(listener: Listener, assembled: Assembled, looked_after: bool) -> Self {
         let looking = looked_after.then(|| tokio::spawn(assembled.look_after_signature()));
-        let (handler, limits) = (assembled.handler(), assembled.limits.clone());
-        let Assembled { runtime, pool, .. } = assembled;
+        let handler = assembled.handler();
+        let Assembled { runtime, pool, limits, long_answers } = assembled;
         let address = listener.local_addr();
         let serving = tokio::spawn(listener.serve(handler, limits, pending()));
-        Self { address, runtime, pool, serving, looking }
+        Self { address, runtime, long_answers, pool, serving, looking }
     }
 
     /// Sends a request as it is written, from a loopback address of the client's own, and reads the answer whole.
@@ -294,9 +303,16 @@ impl Front {
     /// Nothing is in flight any more, and every thread is free.
     pub(crate) async fn comes_to_rest(&self) {
         until("questions out", 0, || self.status().token_questions.in_flight).await;
-        until("requests passed on", 0, || self.status().passed_on.in_flight).await;
+        until("lists and aliases on their way", 0, || self.status().passed_on.small.in_flight).await;
+        until("files on their way", 0, || self.status().passed_on.files.in_flight).await;
+        until("requests that wait for an equal question", 0, || self.status().token_waiters.in_flight).await;
+        until("long answers", 0, || self.long_answers.status().in_flight).await;
         until("idle threads", THREADS, || self.idle_threads()).await;
     }
+}
+
+fn assembled(config: &Config, ca: &PrivateCa) -> Assembled {
+    assemble_trusting(config, TlsRoots::only(ca.pem().as_bytes()).unwrap()).unwrap()
 }
 
 impl Drop for Front {

@@ -88,8 +88,10 @@ pub const ADMITTED: Label = label("kind", &["call", "long_poll"]);
 pub const TRANSITION: Label = label("to", &["open", "open_again", "probing", "closed"]);
 /// What said that a gate's homeserver has too much to do.
 pub const LOAD: Label = label("signal", &["timed_out", "overloaded"]);
-/// What the homeserver behind is asked: whose a token is, or a request of a client's.
-pub const ASKED: Label = label("kind", &["token_question", "passed_on"]);
+/// What the homeserver behind is asked: whose a token is, for a list or an alias, or for a file.
+pub const ASKED: Label = label("kind", &["token_question", "small", "file"]);
+/// The same, and who waits for the answer to somebody's equal question about a token.
+pub const ASKED_OR_WAITING: Label = label("kind", &["token_question", "token_waiter", "small", "file"]);
 /// The version of the program.
 pub const VERSION: Label = label("version", &[env!("CARGO_PKG_VERSION")]);
 
@@ -136,15 +138,32 @@ pub const REQUEST_THREADS_IDLE: Metric =
 pub const HANDLER_PANICS: Metric =
     counter("portcullis_handler_panics_total", "Requests answered 500 because a handler panicked; stays 0.", &[]);
 
+/// Answers that may take long.
+pub const LONG_ANSWERS: Metric = gauge(
+    "portcullis_long_answers",
+    "Answers on their way that may take long: files, and what the homeserver behind is asked.",
+    &[],
+);
+/// How many there may be.
+pub const LONG_ANSWERS_CAP: Metric =
+    gauge("portcullis_long_answers_cap", "Most at once; other connections are left to lookups.", &[]);
+/// What was over that.
+pub const LONG_ANSWERS_REFUSED: Metric = counter(
+    "portcullis_long_answers_refused_total",
+    "Requests answered 503 because too many answers that may take long were on their way.",
+    &[],
+);
+
 /// What is out to the homeserver behind.
 pub const UPSTREAM_IN_FLIGHT: Metric = gauge(
     "portcullis_upstream_in_flight",
-    "Questions about access tokens, and requests passed on, that are out to homeserver.upstream.",
-    &[ASKED],
+    "Questions about access tokens, requests that wait for the answer to an equal one, and requests passed on, that are \
+     out to homeserver.upstream.",
+    &[ASKED_OR_WAITING],
 );
 /// How many there may be.
 pub const UPSTREAM_IN_FLIGHT_CAP: Metric =
-    gauge("portcullis_upstream_in_flight_cap", "Most that may be out to homeserver.upstream.", &[ASKED]);
+    gauge("portcullis_upstream_in_flight_cap", "Most that may be out to homeserver.upstream.", &[ASKED_OR_WAITING]);
 /// What it answered.
 pub const UPSTREAM_ANSWERED: Metric =
     counter("portcullis_upstream_answered_total", "Answers of homeserver.upstream.", &[ASKED]);
@@ -152,7 +171,7 @@ pub const UPSTREAM_ANSWERED: Metric =
 pub const UPSTREAM_REFUSED: Metric = counter(
     "portcullis_upstream_refused_total",
     "Requests answered 503 because too many were out to homeserver.upstream.",
-    &[ASKED],
+    &[ASKED_OR_WAITING],
 );
 /// What it did not answer.
 pub const UPSTREAM_SILENT: Metric = counter(
@@ -253,6 +272,9 @@ pub const ALL: &[Metric] = &[
     REQUEST_THREADS,
     REQUEST_THREADS_IDLE,
     HANDLER_PANICS,
+    LONG_ANSWERS,
+    LONG_ANSWERS_CAP,
+    LONG_ANSWERS_REFUSED,
     UPSTREAM_IN_FLIGHT,
     UPSTREAM_IN_FLIGHT_CAP,
     UPSTREAM_ANSWERED,

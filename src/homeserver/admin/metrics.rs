@@ -13,6 +13,7 @@ pub(super) fn text(seen: &AdminStatus) -> String {
     budgets(&seen.status, &mut text);
     calls(&seen.status, &mut text);
     pool(seen, &mut text);
+    long_answers(seen, &mut text);
     upstream(seen, &mut text);
     media(&seen.status, &mut text);
     gates(&seen.status.homeservers, &mut text);
@@ -70,15 +71,27 @@ fn pool(seen: &AdminStatus, text: &mut Exposition) {
     text.single(&names::HANDLER_PANICS, pool.panicked);
 }
 
+fn long_answers(seen: &AdminStatus, text: &mut Exposition) {
+    let Some(places) = seen.long_answers else { return };
+    text.single(&names::LONG_ANSWERS, places.in_flight);
+    text.single(&names::LONG_ANSWERS_CAP, places.cap);
+    text.single(&names::LONG_ANSWERS_REFUSED, places.refused);
+}
+
 fn upstream(seen: &AdminStatus, text: &mut Exposition) {
     // The embedded homeserver is asked without a call.
     let Some(upstream) = &seen.upstream else { return };
-    let kinds = [upstream.token_questions, upstream.passed_on];
-    by(text.family(&names::UPSTREAM_IN_FLIGHT), &names::ASKED, kinds.map(|kind| kind.in_flight));
-    by(text.family(&names::UPSTREAM_IN_FLIGHT_CAP), &names::ASKED, kinds.map(|kind| kind.cap));
-    by(text.family(&names::UPSTREAM_ANSWERED), &names::ASKED, kinds.map(|kind| kind.answered));
-    by(text.family(&names::UPSTREAM_REFUSED), &names::ASKED, kinds.map(|kind| kind.refused));
-    by(text.family(&names::UPSTREAM_SILENT), &names::ASKED, kinds.map(|kind| kind.silent));
+    let (questions, waiters) = (upstream.token_questions, upstream.token_waiters);
+    let (small, files) = (upstream.passed_on.small, upstream.passed_on.files);
+    let all = &names::ASKED_OR_WAITING;
+    let in_flight = [questions.in_flight, waiters.in_flight, small.in_flight, files.in_flight];
+    by(text.family(&names::UPSTREAM_IN_FLIGHT), all, in_flight);
+    by(text.family(&names::UPSTREAM_IN_FLIGHT_CAP), all, [questions.cap, waiters.cap, small.cap, files.cap]);
+    let answered = [questions.answered, small.answered, files.answered];
+    by(text.family(&names::UPSTREAM_ANSWERED), &names::ASKED, answered);
+    let refused = [questions.refused, waiters.refused, small.refused, files.refused];
+    by(text.family(&names::UPSTREAM_REFUSED), all, refused);
+    by(text.family(&names::UPSTREAM_SILENT), &names::ASKED, [questions.silent, small.silent, files.silent]);
 }
 
 fn media(status: &Status, text: &mut Exposition) {

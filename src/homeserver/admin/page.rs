@@ -94,14 +94,24 @@ fn budget(text: &mut String, class: &str, budget: &BudgetStatus) -> fmt::Result 
 
 fn upstream(text: &mut String, behind: &UpstreamStatus) -> fmt::Result {
     writeln!(text, "behind    {}: {}", behind.origin, word(&behind.state))?;
-    for (kind, asked) in [("token questions", behind.token_questions), ("passed on", behind.passed_on)] {
+    let kinds = [
+        ("token questions", behind.token_questions),
+        ("lists and aliases", behind.passed_on.small),
+        ("files", behind.passed_on.files),
+    ];
+    for (kind, asked) in kinds {
         writeln!(
             text,
             "behind    {} of {} {kind}, {} for one client; {} answered, {} refused, {} silent",
             asked.in_flight, asked.cap, asked.per_client, asked.answered, asked.refused, asked.silent
         )?;
     }
-    Ok(())
+    let waiters = behind.token_waiters;
+    writeln!(
+        text,
+        "behind    {} of {} wait for an equal question, {} for one client; {} refused",
+        waiters.in_flight, waiters.cap, waiters.per_client, waiters.refused
+    )
 }
 
 fn gate_line(text: &mut String, gate: &GateStatus) -> fmt::Result {

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::process::ProcessFigures;
+use crate::homeserver::fair_budget::FairBudgetStatus;
 use crate::homeserver::request_pool::RequestPool;
 use crate::homeserver::upstream::UpstreamStatus;
 use crate::status::Status;
@@ -18,6 +19,9 @@ pub struct AdminStatus {
     pub draining: bool,
     /// The request pool; null where there is none.
     pub request_pool: Option<RequestPoolStatus>,
+    /// Answers that may take long (files, and what the homeserver behind is asked), and the places they have; null without
+    /// a request pool.
+    pub long_answers: Option<FairBudgetStatus>,
     /// The homeserver behind (`homeserver.upstream`); null without one.
     pub upstream: Option<UpstreamStatus>,
     /// What the system says of the process.

@@ -35,11 +35,9 @@ fn admin_of(door: Admission, gates: GateRegistry) -> Admin {
         homeservers: gates.status(),
         gate_counts: gates.counts(),
     };
-    Admin::new("127.0.0.1:9009".parse().unwrap(), snapshot).with_request_pool(|| RequestPoolStatus {
-        threads: 8,
-        idle: 7,
-        panicked: 0,
-    })
+    let pool = || RequestPoolStatus { threads: 8, idle: 7, panicked: 0 };
+    let long_answers = || FairBudgetStatus { in_flight: 1, cap: 448, per_client: 72, refused: 2 };
+    Admin::new("127.0.0.1:9009".parse().unwrap(), snapshot).with_request_pool(pool).with_long_answers(long_answers)
 }
 
 fn admin() -> Admin {
@@ -108,6 +106,7 @@ fn status_shows_what_is_in_flight_and_what_was_refused() {
             "media": { "refused_by_switch": 7, "running": 8, "waiting": 9, "store": store },
             "federation_worker": { "overruns": 0 },
             "request_pool": { "threads": 8, "idle": 7, "panicked": 0 },
+            "long_answers": { "in_flight": 1, "cap": 448, "per_client": 72, "refused": 2 },
             "upstream": null,
             "homeservers": [],
             "gate_counts": counts,
@@ -131,8 +130,11 @@ fn status_metrics_and_page_show_the_homeserver_behind() {
             (UpstreamState::Silent, Some(10), Some(20));
         behind.token_questions =
             UpstreamRequests { in_flight: 1, cap: 64, per_client: 4, answered: 2, refused: 3, silent: 5 };
-        behind.passed_on =
-            UpstreamRequests { in_flight: 6, cap: 256, per_client: 64, answered: 7, refused: 8, silent: 9 };
+        behind.token_waiters = FairBudgetStatus { in_flight: 10, cap: 128, per_client: 64, refused: 11 };
+        behind.passed_on.small =
+            UpstreamRequests { in_flight: 12, cap: 64, per_client: 16, answered: 13, refused: 14, silent: 15 };
+        behind.passed_on.files =
+            UpstreamRequests { in_flight: 6, cap: 128, per_client: 64, answered: 7, refused: 8, silent: 9 };
         Some(behind)
     };
     let admin = admin().with_upstream(behind);
@@ -145,8 +147,11 @@ fn status_metrics_and_page_show_the_homeserver_behind() {
             "last_silence_at_ms": 20,
             "token_questions":
                 { "in_flight": 1, "cap": 64, "per_client": 4, "answered": 2, "refused": 3, "silent": 5 },
-            "passed_on":
-                { "in_flight": 6, "cap": 256, "per_client": 64, "answered": 7, "refused": 8, "silent": 9 },
+            "token_waiters": { "in_flight": 10, "cap": 128, "per_client": 64, "refused": 11 },
+            "passed_on": {
+                "small": { "in_flight": 12, "cap": 64, "per_client": 16, "answered": 13, "refused": 14, "silent": 15 },
+                "files": { "in_flight": 6, "cap": 128, "per_client": 64, "answered": 7, "refused": 8, "silent": 9 },
+            },
         })
     );
     let metrics = text(&admin, "/metrics");
@@ -155,22 +160,32 @@ fn status_metrics_and_page_show_the_homeserver_behind() {
         upstream,
         [
             "portcullis_upstream_in_flight{kind=\"token_question\"} 1",
-            "portcullis_upstream_in_flight{kind=\"passed_on\"} 6",
+            "portcullis_upstream_in_flight{kind=\"token_waiter\"} 10",
+            "portcullis_upstream_in_flight{kind=\"small\"} 12",
+            "portcullis_upstream_in_flight{kind=\"file\"} 6",
             "portcullis_upstream_in_flight_cap{kind=\"token_question\"} 64",
-            "portcullis_upstream_in_flight_cap{kind=\"passed_on\"} 256",
+            "portcullis_upstream_in_flight_cap{kind=\"token_waiter\"} 128",
+            "portcullis_upstream_in_flight_cap{kind=\"small\"} 64",
+            "portcullis_upstream_in_flight_cap{kind=\"file\"} 128",
             "portcullis_upstream_answered_total{kind=\"token_question\"} 2",
-            "portcullis_upstream_answered_total{kind=\"passed_on\"} 7",
+            "portcullis_upstream_answered_total{kind=\"small\"} 13",
+            "portcullis_upstream_answered_total{kind=\"file\"} 7",
             "portcullis_upstream_refused_total{kind=\"token_question\"} 3",
-            "portcullis_upstream_refused_total{kind=\"passed_on\"} 8",
+            "portcullis_upstream_refused_total{kind=\"token_waiter\"} 11",
+            "portcullis_upstream_refused_total{kind=\"small\"} 14",
+            "portcullis_upstream_refused_total{kind=\"file\"} 8",
             "portcullis_upstream_silent_total{kind=\"token_question\"} 5",
-            "portcullis_upstream_silent_total{kind=\"passed_on\"} 9",
+            "portcullis_upstream_silent_total{kind=\"small\"} 15",
+            "portcullis_upstream_silent_total{kind=\"file\"} 9",
         ]
     );
     let page = text(&admin, "/");
     for line in [
         "behind    http://127.0.0.1:8008: silent\n",
         "behind    1 of 64 token questions, 4 for one client; 2 answered, 3 refused, 5 silent\n",
-        "behind    6 of 256 passed on, 64 for one client; 7 answered, 8 refused, 9 silent\n",
+        "behind    12 of 64 lists and aliases, 16 for one client; 13 answered, 14 refused, 15 silent\n",
+        "behind    6 of 128 files, 64 for one client; 7 answered, 8 refused, 9 silent\n",
+        "behind    10 of 128 wait for an equal question, 64 for one client; 11 refused\n",
     ] {
         assert!(page.contains(line), "{page}");
     }

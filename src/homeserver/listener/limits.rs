@@ -13,14 +13,17 @@ use crate::limits::{
 ///
 /// Worst case of what strangers hold, with the defaults: 512 sockets, each with a head, a body, and one small answer or a
 /// piece of a streamed one and what is left of the piece before it, is 512 × (32 + 64 + 2 × 64) KiB = 112 MiB, whatever
-/// the size of a file; larger answers in memory that are not sent yet come to 64 MiB in all. Beside that the system has its
-/// own buffers, 512 KiB at most for what is sent on each socket, and an answer being made counts only once it is made.
+/// the size of a file; larger answers in memory that are not sent yet come to 64 MiB in all. In front of another
+/// homeserver what is read ahead of its answers comes to that, a megabyte each: 192 MiB with the caps of those
+/// ([`UPSTREAM_FILES`](crate::limits::UPSTREAM_FILES), [`UPSTREAM_SMALL`](crate::limits::UPSTREAM_SMALL)). Beside that the
+/// system has its own buffers, 512 KiB at most for what is sent on each socket, and an answer being made counts only once it
+/// is made.
 #[derive(Clone, Debug)]
 pub struct ListenerLimits {
     /// Connections in all; 512, which leaves room for outbound sockets under the usual 1024 descriptors (`serve` lowers it
     /// where fewer may be open, [`Descriptors`](crate::homeserver::descriptors::Descriptors)). When they are
     /// taken, a newcomer gets the place of the one that has waited longest for a whole request; if none waits, it is
-    /// closed.
+    /// closed. Of these, what may take long has [a part](crate::homeserver::long_answers::LongAnswers).
     pub max_connections: usize,
     /// Connections of one client address, an IPv6 network being one client; 72, so that as many files as one client may
     /// have in flight can come side by side, and one browser's worth of others beside them.

@@ -15,7 +15,7 @@ use super::origin::UpstreamOrigin;
 use super::rebuild::Rebuilt;
 use crate::deadline::OutboundDeadline;
 use crate::limits::{
-    MAX_REMOTE_HEADER_BYTES, MAX_REMOTE_HEADER_LINES, UPSTREAM_HEAD_TIME, UPSTREAM_IDLE, UPSTREAM_PASSED_ON,
+    MAX_REMOTE_HEADER_BYTES, MAX_REMOTE_HEADER_LINES, UPSTREAM_FILES, UPSTREAM_HEAD_TIME, UPSTREAM_IDLE,
 };
 use crate::outbound::https::header_bytes;
 use crate::outbound::{TlsRoots, TlsRootsError, transport_kind};
@@ -44,7 +44,7 @@ impl UpstreamClient {
     pub(super) fn new(origin: &UpstreamOrigin, roots: TlsRoots) -> Result<Self, ClientError> {
         let mut http = reqwest::Client::builder()
             .tls_backend_preconfigured(roots.into_client_config()?)
-            .pool_max_idle_per_host(UPSTREAM_PASSED_ON)
+            .pool_max_idle_per_host(UPSTREAM_FILES)
             .pool_idle_timeout(UPSTREAM_IDLE)
             .redirect(redirect::Policy::none())
             .retry(retry::never())

@@ -1,7 +1,7 @@
 //! [`Upstream`]: the homeserver behind, and what happens to a request before it is given a request thread.
 //!
 //! ```text
-//!  sorted ─► our own data ─► slot (503) ─► rebuilt ─► sent, 10 s to the head (502) ─► its answer, as it comes
+//!  sorted ─► our own data ─► slot, small or file (503) ─► rebuilt ─► sent, 10 s to the head (502) ─► its answer, as it comes
 //!        ├─► needs a token ─► whose is it? (503, 502, 401) ─► request thread
 //!        └─► anything else ─────────────────────────────────► request thread
 //! ```
@@ -16,6 +16,7 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response};
 use http_body::Body as _;
 use parking_lot::Mutex;
 
+use super::super::fair_budget::FairBudget;
 use super::super::runtime::Before;
 use super::body::PacedBody;
 use super::client::{ClientError, UpstreamClient, head_deadline, without_hop_by_hop};
@@ -27,11 +28,9 @@ use super::status::{Kind, UpstreamCounts, UpstreamStatus};
 use super::tokens::{NotKnown, TokenDesk, TokenQuestion};
 use super::view::Vouched;
 use super::whoami::{WhoamiOverHttp, WhoamiParts};
-use crate::admission::{
-    ClientKey, InFlightBudget, InFlightCaps, InvalidRoute, Ipv6ClientPrefix, Slot, TrustedProxies, client_address,
-};
+use crate::admission::{ClientKey, InFlightCaps, InvalidRoute, Ipv6ClientPrefix, Slot, TrustedProxies, client_address};
 use crate::gate::{GateRegistry, RegistryFull};
-use crate::limits::{UPSTREAM_PASSED_ON, UPSTREAM_PASSED_ON_PER_CLIENT};
+use crate::limits::{UPSTREAM_FILES, UPSTREAM_FILES_PER_CLIENT, UPSTREAM_SMALL, UPSTREAM_SMALL_PER_CLIENT};
 use crate::outbound::TlsRoots;
 use crate::portcullis::sorted::{OwnData, Sorted};
 use crate::portcullis::token::bearer_token;
@@ -48,7 +47,10 @@ pub struct Upstream {
     pub(super) own_key: OwnKey,
     pub(super) client: Arc<UpstreamClient>,
     desk: Arc<TokenDesk>,
-    passing: InFlightBudget<ClientKey>,
+    /// Lists and aliases on their way.
+    small: FairBudget,
+    /// Files on their way: how long one takes is the client's doing, so they have a budget of their own.
+    files: FairBudget,
     gate: UpstreamGate,
     trusted_proxies: TrustedProxies,
     ipv6_prefix: Ipv6ClientPrefix,
@@ -104,10 +106,8 @@ impl Upstream {
             own_key,
             client,
             desk: TokenDesk::new(Arc::new(whoami)),
-            passing: InFlightBudget::new(InFlightCaps {
-                global: UPSTREAM_PASSED_ON,
-                per_key: UPSTREAM_PASSED_ON_PER_CLIENT,
-            }),
+            small: FairBudget::new(InFlightCaps { global: UPSTREAM_SMALL, per_key: UPSTREAM_SMALL_PER_CLIENT }),
+            files: FairBudget::new(InFlightCaps { global: UPSTREAM_FILES, per_key: UPSTREAM_FILES_PER_CLIENT }),
             gate,
             trusted_proxies,
             ipv6_prefix,
@@ -151,7 +151,11 @@ impl Upstream {
             match upstream.desk.verdict(question, client).await {
                 Ok(TokenVerdict::Good(user)) => Ok(upstream.vouched(Some(user))),
                 Ok(TokenVerdict::Bad(bad)) => Err(bad.into_response()),
-                Err(NotKnown::Busy) => Err(upstream.counts.busy(Kind::TokenQuestion)),
+                Err(NotKnown::Busy) => {
+                    upstream.counts.question_refused();
+                    Err(busy())
+                }
+                Err(NotKnown::Crowded) => Err(busy()),
                 Err(NotKnown::Silent) => Err(upstream.counts.silence(Kind::TokenQuestion)),
             }
         }))
@@ -185,25 +189,32 @@ impl Upstream {
             // The request thread knows which methods there are.
             Err(NotPassedOn::Method) => return Before::Pool(Some(self.vouched(None))),
         };
-        let Ok(slot) = self.passing.try_acquire(&self.client_of(peer, headers)) else {
-            return answered(self.counts.busy(Kind::PassedOn));
+        let (kind, budget) = match own {
+            OwnData::RoomList | OwnData::Alias(_) => (Kind::Small, &self.small),
+            OwnData::Media(_) => (Kind::File, &self.files),
         };
+        let Ok(slot) = budget.try_acquire(&self.client_of(peer, headers)) else { return answered(busy()) };
         let is_account = bearer_token(headers).is_some_and(|token| self.desk.user_of(token).is_some());
         let report = self.gate.starts(is_account);
         let (client, counts) = (Arc::clone(&self.client), Arc::clone(&self.counts));
-        Before::Later(Box::pin(async move { send(&client, rebuilt, slot, report, &counts).await }))
+        let answer = Box::pin(async move { send(&client, rebuilt, kind, slot, report, &counts).await });
+        match kind {
+            Kind::Small => Before::Soon(answer),
+            Kind::File | Kind::TokenQuestion => Before::Later(answer),
+        }
     }
 
     /// How it stands. *Blocking:* no.
     #[must_use]
     pub fn status(&self) -> UpstreamStatus {
-        self.counts.status(self.desk.slots(), &self.passing)
+        self.counts.status(&self.desk, &self.small, &self.files)
     }
 }
 
 async fn send(
     client: &UpstreamClient,
     request: Rebuilt,
+    kind: Kind,
     slot: Slot<ClientKey>,
     report: AccountReport,
     counts: &UpstreamCounts,
@@ -213,7 +224,7 @@ async fn send(
     report.ended(answer.as_ref().map(Response::status).map_err(|failure| *failure));
     match answer {
         Ok(answer) if is_final(answer.status()) => {
-            counts.answered(Kind::PassedOn);
+            counts.answered(kind);
             let (mut head, body) = answer.into_parts();
             // Of a HEAD that is the length of what is not sent.
             let announced = head.headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
@@ -224,20 +235,15 @@ async fn send(
             let length = body.size_hint().exact();
             passed_on(head, length, ResponseBody::streamed(PacedBody::new(body, slot)))
         }
-        Ok(_) | Err(_) => counts.silence(Kind::PassedOn),
+        Ok(_) | Err(_) => counts.silence(kind),
     }
 }
 
 fn answered(answer: Response<ResponseBody>) -> Before {
-    Before::Later(Box::pin(std::future::ready(answer)))
+    Before::Soon(Box::pin(std::future::ready(answer)))
 }
 
 impl UpstreamCounts {
-    fn busy(&self, kind: Kind) -> Response<ResponseBody> {
-        self.refused(kind);
-        busy()
-    }
-
     fn silence(&self, kind: Kind) -> Response<ResponseBody> {
         self.silent(kind);
         silent()

@@ -7,9 +7,11 @@
 //! | question | at once, in all | of one client | time |
 //! |---|---|---|---|
 //! | whose is this token | 64, equal ones counted once | 4 | 10 s; the answer is remembered for 60 s |
-//! | list, alias, file | 256 | 64 | 10 s to the head, then 16 KiB/s at least |
+//! | the same, asked by somebody already | 128 | 64 | 10 s |
+//! | list, alias | 64 | 16 | 10 s to the head, then 16 KiB/s at least |
+//! | file | 128 | 64 | the same |
 //!
-//! Over a cap: 503. No answer, or no sense in it: 502, and never that the token is bad. A token that is revoked may be good
+//! Of all but the first a client that holds as much as is left gets no more. Over a cap: 503. No answer, or no sense in it: 502, and never that the token is bad. A token that is revoked may be good
 //! here for 60 s more.
 
 mod addresses;
@@ -32,5 +34,5 @@ pub use self::homeserver::Upstream;
 pub(crate) use self::homeserver::UpstreamParts;
 pub use self::origin::{InvalidUpstream, UpstreamOrigin};
 pub(crate) use self::published_key::OwnKey;
-pub use self::status::{UpstreamRequests, UpstreamState, UpstreamStatus};
+pub use self::status::{UpstreamPassedOn, UpstreamRequests, UpstreamState, UpstreamStatus};
 pub use self::view::Vouched;

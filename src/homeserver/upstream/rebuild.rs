@@ -98,8 +98,8 @@ pub(super) fn rebuild(
     let mut path_and_query = path(own, own_name, request.uri().path())?;
     let dropped: &[&str] = match own {
         // It is ours or absent: what is asked here without it is our own list.
-        OwnData::RoomList => &["server", TOKEN_PARAMETER],
-        OwnData::Alias(_) | OwnData::Media(_) => &[TOKEN_PARAMETER],
+        OwnData::RoomList => &[SERVER_LETTERS, TOKEN_LETTERS],
+        OwnData::Alias(_) | OwnData::Media(_) => &[TOKEN_LETTERS],
     };
     let query = query(request.uri().query().unwrap_or_default(), dropped)?;
     if !query.is_empty() {
@@ -115,8 +115,13 @@ pub(super) fn rebuild(
     Ok(Rebuilt { method, path_and_query, headers, body })
 }
 
-/// A token in the query, which the specification has given up; it is dropped, as it would end in logs.
-const TOKEN_PARAMETER: &str = "access_token";
+/// The letters of `server`. Readers differ in what else they take for it: `Server`, `server[]`, ` server`, `server` and a zero
+/// byte.
+const SERVER_LETTERS: &str = "SERVER";
+
+/// The letters of `access_token`: a token in the query, which the specification has given up; it is dropped, as it would end
+/// in logs.
+const TOKEN_LETTERS: &str = "ACCESSTOKEN";
 
 fn path(own: &OwnData, own_name: &ServerName, asked: &str) -> Result<String, InvalidRoute> {
     // The same place in all of them: `/_matrix/client/v3/…`, `/_matrix/media/v3/…`.
@@ -160,14 +165,14 @@ fn media_path(
     Ok(path)
 }
 
-/// The parameters, each decoded and encoded again, without those that are `dropped`.
+/// The parameters, each decoded and encoded again, without those whose names have the letters of one that is `dropped`.
 fn query(query: &str, dropped: &[&str]) -> Result<String, InvalidRoute> {
     let mut again = String::with_capacity(query.len());
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
         let (name, value) = (name.replace('+', " "), value.replace('+', " "));
         let (name, value) = (decode(&name)?, decode(&value)?);
-        if dropped.contains(&name.as_ref()) {
+        if dropped.contains(&letters(&name).as_str()) {
             continue;
         }
         if !again.is_empty() {
@@ -176,6 +181,11 @@ fn query(query: &str, dropped: &[&str]) -> Result<String, InvalidRoute> {
         again.extend([&encoded(&name), "=", &encoded(&value)]);
     }
     Ok(again)
+}
+
+/// The letters alone, as capitals: `ſ` is an S to whoever makes them so.
+fn letters(name: &str) -> String {
+    name.chars().filter(|one| one.is_alphabetic()).flat_map(char::to_uppercase).collect()
 }
 
 fn encoded(text: &str) -> String {

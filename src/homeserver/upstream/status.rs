@@ -7,8 +7,9 @@ use parking_lot::Mutex;
 use serde::Serialize;
 use tokio::time::Instant;
 
+use super::super::fair_budget::{FairBudget, FairBudgetStatus};
 use super::silence::{SilenceLine, SilenceWatch};
-use crate::admission::{ClientKey, InFlightBudget};
+use super::tokens::TokenDesk;
 
 /// How it stands with the homeserver behind. A snapshot, to be shown as JSON.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -24,8 +25,20 @@ pub struct UpstreamStatus {
     pub last_silence_at_ms: Option<u64>,
     /// Questions whose an access token is. Equal ones count once, but for those answered 503 or 502.
     pub token_questions: UpstreamRequests,
-    /// Requests for lists, aliases and files of its own, until the last byte of their answers is here.
-    pub passed_on: UpstreamRequests,
+    /// Requests that wait for the answer to somebody's equal question.
+    pub token_waiters: FairBudgetStatus,
+    /// Requests for data of its own, until the last byte of their answers is here.
+    pub passed_on: UpstreamPassedOn,
+}
+
+/// Requests for data of its own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct UpstreamPassedOn {
+    /// Lists and aliases.
+    pub small: UpstreamRequests,
+    /// Files.
+    pub files: UpstreamRequests,
 }
 
 /// Whether it answers.
@@ -50,7 +63,7 @@ pub struct UpstreamRequests {
     pub in_flight: usize,
     /// Most at once.
     pub cap: usize,
-    /// Most at once of one client.
+    /// Most at once of one client; of requests for data of its own fewer where little is left.
     pub per_client: usize,
     /// Those that it answered, since the start.
     pub answered: u64,
@@ -60,11 +73,14 @@ pub struct UpstreamRequests {
     pub silent: u64,
 }
 
-/// What is counted, of both kinds.
+/// What is counted, of each kind.
 #[derive(Debug, Default)]
 pub(super) struct UpstreamCounts {
     pub(super) token_questions: KindCounts,
-    pub(super) passed_on: KindCounts,
+    pub(super) small: KindCounts,
+    pub(super) files: KindCounts,
+    /// The budgets of the other kinds count for themselves.
+    questions_refused: AtomicU64,
     latest: Mutex<Latest>,
     silence: Mutex<SilenceWatch>,
     /// Where it is.
@@ -75,7 +91,6 @@ pub(super) struct UpstreamCounts {
 #[derive(Debug, Default)]
 pub(super) struct KindCounts {
     answered: AtomicU64,
-    refused: AtomicU64,
     silent: AtomicU64,
 }
 
@@ -87,11 +102,13 @@ struct Latest {
     silence_at_ms: Option<u64>,
 }
 
-/// One of the two kinds.
+/// One of the kinds.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Kind {
     TokenQuestion,
-    PassedOn,
+    /// A list or an alias.
+    Small,
+    File,
 }
 
 impl UpstreamCounts {
@@ -126,43 +143,49 @@ impl UpstreamCounts {
         }
     }
 
-    pub(super) fn refused(&self, kind: Kind) {
-        self.of(kind).refused.fetch_add(1, Ordering::Relaxed);
+    pub(super) fn question_refused(&self) {
+        self.questions_refused.fetch_add(1, Ordering::Relaxed);
     }
 
     fn of(&self, kind: Kind) -> &KindCounts {
         match kind {
             Kind::TokenQuestion => &self.token_questions,
-            Kind::PassedOn => &self.passed_on,
+            Kind::Small => &self.small,
+            Kind::File => &self.files,
         }
     }
 
     /// All of it, with what is out.
-    pub(super) fn status(
-        &self,
-        token_questions: &InFlightBudget<ClientKey>,
-        passed_on: &InFlightBudget<ClientKey>,
-    ) -> UpstreamStatus {
+    pub(super) fn status(&self, desk: &TokenDesk, small: &FairBudget, files: &FairBudget) -> UpstreamStatus {
         let Latest { state, answer_at_ms, silence_at_ms } = *self.latest.lock();
         UpstreamStatus {
             origin: self.origin.clone(),
             state,
             last_answer_at_ms: answer_at_ms,
             last_silence_at_ms: silence_at_ms,
-            token_questions: self.token_questions.status(token_questions),
-            passed_on: self.passed_on.status(passed_on),
+            token_questions: self.token_questions.status(FairBudgetStatus {
+                in_flight: desk.slots().in_flight(),
+                cap: desk.slots().global_cap(),
+                per_client: desk.slots().per_key_cap(),
+                refused: self.questions_refused.load(Ordering::Relaxed),
+            }),
+            token_waiters: desk.waiters().status(),
+            passed_on: UpstreamPassedOn {
+                small: self.small.status(small.status()),
+                files: self.files.status(files.status()),
+            },
         }
     }
 }
 
 impl KindCounts {
-    fn status(&self, out: &InFlightBudget<ClientKey>) -> UpstreamRequests {
+    fn status(&self, out: FairBudgetStatus) -> UpstreamRequests {
         UpstreamRequests {
-            in_flight: out.in_flight(),
-            cap: out.global_cap(),
-            per_client: out.per_key_cap(),
+            in_flight: out.in_flight,
+            cap: out.cap,
+            per_client: out.per_client,
             answered: self.answered.load(Ordering::Relaxed),
-            refused: self.refused.load(Ordering::Relaxed),
+            refused: out.refused,
             silent: self.silent.load(Ordering::Relaxed),
         }
     }
@@ -175,18 +198,19 @@ fn now_ms() -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tokens::tests::desk_that_asks_nobody;
     use super::*;
-    use crate::admission::InFlightCaps;
+    use crate::admission::{ClientKey, InFlightCaps};
     use crate::limits::UPSTREAM_LINE_INTERVAL;
     use crate::proxy::watch::lines::Lines;
 
     fn seen(counts: &UpstreamCounts) -> UpstreamStatus {
-        let (questions, passed_on) = (
-            InFlightBudget::new(InFlightCaps { global: 64, per_key: 4 }),
-            InFlightBudget::new(InFlightCaps { global: 256, per_key: 64 }),
+        let (small, files) = (
+            FairBudget::new(InFlightCaps { global: 64, per_key: 16 }),
+            FairBudget::new(InFlightCaps { global: 128, per_key: 64 }),
         );
-        let _out = passed_on.try_acquire(&ClientKey::shared()).unwrap();
-        counts.status(&questions, &passed_on)
+        let _out = files.try_acquire(&ClientKey::shared()).unwrap();
+        counts.status(&desk_that_asks_nobody(), &small, &files)
     }
 
     #[test]
@@ -194,17 +218,17 @@ mod tests {
         let counts = UpstreamCounts::default();
         let status = seen(&counts);
         assert_eq!((status.state, status.last_answer_at_ms, status.last_silence_at_ms), Default::default());
-        counts.refused(Kind::PassedOn);
+        counts.question_refused();
         assert_eq!(seen(&counts).state, UpstreamState::NotAsked, "a refusal is none of its words");
         counts.answered(Kind::TokenQuestion);
         let status = seen(&counts);
         assert_eq!(status.state, UpstreamState::Answers);
         assert!(status.last_answer_at_ms.is_some() && status.last_silence_at_ms.is_none(), "{status:?}");
-        counts.silent(Kind::PassedOn);
+        counts.silent(Kind::File);
         let status = seen(&counts);
         assert_eq!(status.state, UpstreamState::Silent);
         assert!(status.last_answer_at_ms.is_some() && status.last_silence_at_ms.is_some(), "{status:?}");
-        counts.answered(Kind::PassedOn);
+        counts.answered(Kind::File);
         assert_eq!(seen(&counts).state, UpstreamState::Answers);
     }
 
@@ -212,14 +236,14 @@ mod tests {
     async fn a_silence_is_two_lines_in_the_log_and_one_more_for_each_minute_of_it() {
         let (lines, _logging) = Lines::of_this_thread(tracing::Level::INFO);
         let counts = UpstreamCounts::at("http://127.0.0.1:8008");
-        counts.answered(Kind::PassedOn);
+        counts.answered(Kind::File);
         for _ in 0..3 {
-            counts.silent(Kind::PassedOn);
+            counts.silent(Kind::File);
             counts.silent(Kind::TokenQuestion);
         }
         tokio::time::advance(UPSTREAM_LINE_INTERVAL).await;
-        counts.silent(Kind::PassedOn);
-        counts.silent(Kind::PassedOn);
+        counts.silent(Kind::File);
+        counts.silent(Kind::File);
         counts.answered(Kind::TokenQuestion);
         counts.answered(Kind::TokenQuestion);
         let told: Vec<_> =
@@ -243,15 +267,18 @@ mod tests {
         let counts = UpstreamCounts::default();
         counts.answered(Kind::TokenQuestion);
         for _ in 0..2 {
-            counts.refused(Kind::TokenQuestion);
-            counts.answered(Kind::PassedOn);
+            counts.question_refused();
+            counts.answered(Kind::Small);
         }
         for _ in 0..3 {
-            counts.silent(Kind::PassedOn);
+            counts.silent(Kind::File);
         }
         let status = seen(&counts);
         let questions = UpstreamRequests { in_flight: 0, cap: 64, per_client: 4, answered: 1, refused: 2, silent: 0 };
-        let passed_on = UpstreamRequests { in_flight: 1, cap: 256, per_client: 64, answered: 2, refused: 0, silent: 3 };
-        assert_eq!((status.token_questions, status.passed_on), (questions, passed_on));
+        let small = UpstreamRequests { in_flight: 0, cap: 64, per_client: 16, answered: 2, refused: 0, silent: 0 };
+        let files = UpstreamRequests { in_flight: 1, cap: 128, per_client: 64, answered: 0, refused: 0, silent: 3 };
+        assert_eq!((status.token_questions, status.passed_on), (questions, UpstreamPassedOn { small, files }));
+        let waiters = FairBudgetStatus { in_flight: 0, cap: 128, per_client: 64, refused: 0 };
+        assert_eq!(status.token_waiters, waiters);
     }
 }

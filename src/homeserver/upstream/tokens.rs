@@ -1,7 +1,8 @@
 //! [`TokenDesk`]: whose an access token is, asked of the homeserver behind once, whoever waits for the answer.
 //!
 //! ```text
-//!  said within a minute? ─► a question about it out? wait for that ─► a slot (503) ─► whoami, a task of its own ─► said
+//!  said within a minute? ─► a question about it out? a place to wait (503) ─► said
+//!                           └─► a slot (503) ─► whoami, a task of its own ─► said
 //! ```
 
 use std::collections::HashMap;
@@ -13,11 +14,15 @@ use http::HeaderValue;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
+use super::super::fair_budget::FairBudget;
 use super::client::head_deadline;
 use super::token_cache::{TokenCache, TokenHash};
 use crate::admission::{ClientKey, InFlightBudget, InFlightCaps, Slot};
 use crate::deadline::OutboundDeadline;
-use crate::limits::{UPSTREAM_TOKEN_QUESTIONS, UPSTREAM_TOKEN_QUESTIONS_PER_CLIENT};
+use crate::limits::{
+    UPSTREAM_TOKEN_QUESTIONS, UPSTREAM_TOKEN_QUESTIONS_PER_CLIENT, UPSTREAM_TOKEN_WAITERS,
+    UPSTREAM_TOKEN_WAITERS_PER_CLIENT,
+};
 use crate::outbound::BoxFuture;
 use crate::proxy::answer::homeserver::upstream::TokenVerdict;
 
@@ -48,6 +53,8 @@ pub(super) enum Unasked {
 pub(super) enum NotKnown {
     /// Too many questions are out.
     Busy,
+    /// Too many wait for the answer to somebody's equal question.
+    Crowded,
     /// There was no answer.
     Silent,
 }
@@ -65,7 +72,8 @@ pub(super) trait Whoami: Send + Sync + 'static {
 /// Knows tokens, and asks about those it does not.
 ///
 /// Always: one question per token at a time, and no more in all and per client than the limits say
-/// (`equal_questions_are_asked_once_and_followers_take_no_slot`). Never: somebody else's time-out, or a question that failed,
+/// (`equal_questions_are_asked_once_and_followers_take_no_slot`), nor do more wait for the answers to others' questions
+/// (`who_waits_for_anothers_answer_is_counted`). Never: somebody else's time-out, or a question that failed,
 /// is taken for a verdict (`a_time_out_is_its_own_callers_alone`, `what_failed_is_not_remembered`).
 pub(super) struct TokenDesk {
     whoami: Arc<dyn Whoami>,
@@ -73,6 +81,8 @@ pub(super) struct TokenDesk {
     /// At most one per slot.
     out: Mutex<HashMap<TokenHash, watch::Receiver<Option<Ended>>>>,
     slots: InFlightBudget<ClientKey>,
+    /// Places of those who wait for the answer to somebody's equal question.
+    waiters: FairBudget,
 }
 
 type Ended = Result<TokenVerdict, Unasked>;
@@ -80,7 +90,10 @@ type Ended = Result<TokenVerdict, Unasked>;
 /// What to do about a token.
 enum Step {
     Said(TokenVerdict),
-    Wait(watch::Receiver<Option<Ended>>),
+    /// Its own question is out.
+    Asked(watch::Receiver<Option<Ended>>),
+    /// Somebody else's is.
+    Follow(watch::Receiver<Option<Ended>>),
 }
 
 impl TokenDesk {
@@ -89,7 +102,11 @@ impl TokenDesk {
             global: UPSTREAM_TOKEN_QUESTIONS,
             per_key: UPSTREAM_TOKEN_QUESTIONS_PER_CLIENT,
         });
-        Arc::new(Self { whoami, cache: TokenCache::new(), out: Mutex::default(), slots })
+        let waiters = FairBudget::new(InFlightCaps {
+            global: UPSTREAM_TOKEN_WAITERS,
+            per_key: UPSTREAM_TOKEN_WAITERS_PER_CLIENT,
+        });
+        Arc::new(Self { whoami, cache: TokenCache::new(), out: Mutex::default(), slots, waiters })
     }
 
     /// Whose the token is, if that was said within the last minute.
@@ -105,6 +122,11 @@ impl TokenDesk {
         &self.slots
     }
 
+    /// Requests that wait for the answers to others' questions, and how many there may be.
+    pub(super) fn waiters(&self) -> &FairBudget {
+        &self.waiters
+    }
+
     /// What the homeserver says of a token, for `client`. Ends within ten seconds.
     ///
     /// *Cancel safety:* the question goes on, and its answer is remembered.
@@ -115,11 +137,21 @@ impl TokenDesk {
     ) -> Result<TokenVerdict, NotKnown> {
         let hash = self.cache.hash(&question.token);
         let deadline = head_deadline();
+        let mut waits: Option<Slot<ClientKey>> = None;
         loop {
             question.was_good = self.cache.was_good(&hash);
             let mut answer = match self.step(hash, &question, &client)? {
                 Step::Said(verdict) => return Ok(verdict),
-                Step::Wait(answer) => answer,
+                Step::Asked(answer) => {
+                    waits = None;
+                    answer
+                }
+                Step::Follow(answer) => {
+                    if waits.is_none() {
+                        waits = Some(self.waiters.try_acquire(&client).map_err(|_| NotKnown::Crowded)?);
+                    }
+                    answer
+                }
             };
             let ended = deadline.cut(answer.wait_for(Option::is_some)).await.map_err(|_| NotKnown::Silent)?;
             // The sender's end means that the task was dropped with its runtime.
@@ -137,7 +169,7 @@ impl TokenDesk {
     fn step(self: &Arc<Self>, hash: TokenHash, question: &TokenQuestion, client: &ClientKey) -> Result<Step, NotKnown> {
         let mut out = self.out.lock();
         if let Some(answer) = out.get(&hash) {
-            return Ok(Step::Wait(answer.clone()));
+            return Ok(Step::Follow(answer.clone()));
         }
         // Looked at with the table locked: an answer is remembered before its question leaves the table.
         if let Some(verdict) = self.cache.said(&hash) {
@@ -150,7 +182,7 @@ impl TokenDesk {
         let asked = Asked { desk: Arc::clone(self), hash, _slot: slot };
         // A task of its own: whoever asked may leave, and what was begun is not begun again.
         tokio::spawn(asked.ask(question.clone(), say));
-        Ok(Step::Wait(answer))
+        Ok(Step::Asked(answer))
     }
 }
 
@@ -194,4 +226,4 @@ impl fmt::Debug for TokenDesk {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

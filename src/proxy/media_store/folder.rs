@@ -76,8 +76,13 @@ impl Folder {
         }
         Self::judge(root)?;
         let at = root.join(LOCK);
-        let lock = owner::only(OpenOptions::new().create(true).truncate(false).write(true)).open(&at);
+        // At once: somebody's pipe of that name would wait for a reader.
+        let mut options = OpenOptions::new();
+        let lock = owner::at_once(owner::only(options.create(true).truncate(false).write(true))).open(&at);
         let lock = lock.map_err(|error| touched(&at, error))?;
+        if !lock.metadata().map_err(|error| touched(&at, error))?.is_file() {
+            return Err(touched(&at, io::Error::other("not a file")));
+        }
         match lock.try_lock() {
             Ok(()) => {
                 let folder = Self { root: root.to_owned(), deleting_fails: AtomicBool::new(false), _lock: lock };

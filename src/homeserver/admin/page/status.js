@@ -146,16 +146,25 @@ function upstream(seen) {
     silent: ["bad", "✕ silent", `last silent at ${time(behind.last_silence_at_ms)}, last answer: ${answered}`],
   };
   const [kind, word, when] = words[behind.state];
-  const kinds = [["Passed on", "passed_on", "requests"], ["Token questions", "token_questions", "questions"]];
-  const cards = kinds.map(([title, name, label]) => {
-    const asked = behind[name];
+  const kinds = [
+    ["Own lists and aliases", (upstream) => upstream.passed_on.small, "requests"],
+    ["Own files", (upstream) => upstream.passed_on.files, "requests"],
+    ["Token questions", (upstream) => upstream.token_questions, "questions"],
+  ];
+  const cards = kinds.map(([title, of, label]) => {
+    const asked = of(behind);
     return card(title, label, asked.in_flight, asked.cap, number, [
       ["one client at most", number(asked.per_client)],
       ["answered", number(asked.answered)],
-      ["refused: too many at once (503)", lately((counts) => counts.upstream[name].refused)],
-      ["no answer (502)", lately((counts) => counts.upstream[name].silent)],
+      ["refused: too many at once (503)", lately((counts) => of(counts.upstream).refused)],
+      ["no answer (502)", lately((counts) => of(counts.upstream).silent)],
     ]);
   });
+  const waiters = behind.token_waiters;
+  cards.push(card("Equal token questions", "requests that wait", waiters.in_flight, waiters.cap, number, [
+    ["one client at most", number(waiters.per_client)],
+    ["refused: too many at once (503)", lately((counts) => counts.upstream.token_waiters.refused)],
+  ]));
   return [el("p", "hint", `${behind.origin} `, el("span", `word ${kind}`, word), ` ${when}`), el("div", "cards", ...cards)];
 }
 

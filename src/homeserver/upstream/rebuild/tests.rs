@@ -91,6 +91,11 @@ fn parameters_are_decoded_and_encoded_again() {
         ("a=b=c&&d", "a=b%3Dc&d="),
         ("server=us.example&limit=3", "limit=3"),
         ("s%65rver=US.example:8448", ""),
+        // Some readers take these for it too.
+        ("Server=them.example&SERVER=x&server[]=x&server%5B0%5D=x", ""),
+        ("server%00=x&%20server=x&+server=x&limit=3&ser%C5%BFver=kept&%C5%BFerver=x", "limit=3&ser%C5%BFver=kept"),
+        ("Access_Token=secret&access-token=x&accessToken=x", ""),
+        ("servers=x&server_id=x", "servers=x&server_id=x"),
         ("access_token=secret&user_id=@bot:us.example", "user_id=%40bot%3Aus.example"),
         ("x=%00%0d%0a%23", "x=%00%0D%0A%23"),
     ] {

@@ -44,6 +44,11 @@ fn desk(says: fn(&str, usize) -> Ended) -> (Arc<Held>, Arc<TokenDesk>) {
     (held, desk)
 }
 
+/// Nobody is to ask it.
+pub(in super::super) fn desk_that_asks_nobody() -> Arc<TokenDesk> {
+    desk(|_, _| panic!("asked")).1
+}
+
 fn client(last: u8) -> ClientKey {
     ClientKey::vouched(IpAddr::from([192, 0, 2, last]), Default::default())
 }
@@ -64,13 +69,16 @@ async fn settle() {
 #[tokio::test(start_paused = true)]
 async fn equal_questions_are_asked_once_and_followers_take_no_slot() {
     let (held, desk) = desk(|_, _| Ok(good()));
-    let all: Vec<_> = (0..100).map(|_| ask(&desk, "one", 1)).collect();
+    // A page of a chat room, and the next.
+    let all: Vec<_> = (0..65).map(|_| ask(&desk, "one", 1)).chain((0..32).map(|_| ask(&desk, "one", 2))).collect();
     settle().await;
     assert_eq!((held.asked.load(Ordering::SeqCst), desk.slots().in_flight()), (1, 1));
+    assert_eq!(desk.waiters().in_flight(), 96, "all but the one that asks");
     held.go.add_permits(1);
     for answer in all {
         assert_eq!(answer.await.unwrap(), Ok(good()));
     }
+    assert_eq!(desk.waiters().in_flight(), 0);
     assert_eq!(ask(&desk, "one", 1).await.unwrap(), Ok(good()), "remembered");
     assert_eq!((held.asked.load(Ordering::SeqCst), desk.slots().in_flight()), (1, 0));
     assert_eq!(desk.user_of("one").as_deref(), Some("@a:us.example"));
@@ -79,6 +87,50 @@ async fn equal_questions_are_asked_once_and_followers_take_no_slot() {
     assert_eq!(desk.user_of("one"), None);
     assert_eq!(ask(&desk, "one", 1).await.unwrap(), Ok(good()));
     assert_eq!(held.asked.load(Ordering::SeqCst), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_for_anothers_answer_is_counted() {
+    let (held, desk) = desk(|_, _| Ok(bad()));
+    let mut all = vec![ask(&desk, "one", 1)];
+    settle().await;
+    // Of one address as many as a page has files, and of each that comes after it half of what is left.
+    for (from, waits) in [(1, 64), (2, 96), (3, 112), (4, 120)] {
+        all.extend((0..64).map(|_| ask(&desk, "one", from)));
+        settle().await;
+        assert_eq!(desk.waiters().in_flight(), waits);
+        let refused = ask(&desk, "one", from).await.unwrap();
+        assert_eq!(refused, Err(NotKnown::Crowded), "at once");
+    }
+    let fifth = ask(&desk, "one", 5);
+    settle().await;
+    assert_eq!((desk.waiters().in_flight(), held.asked.load(Ordering::SeqCst)), (121, 1));
+    held.go.add_permits(1);
+    assert_eq!(fifth.await.unwrap(), Ok(bad()));
+    let mut verdicts = Vec::new();
+    for answer in all {
+        verdicts.push(answer.await.unwrap());
+    }
+    assert_eq!(verdicts.iter().filter(|verdict| **verdict == Ok(bad())).count(), 1 + 120);
+    assert_eq!((desk.waiters().in_flight(), desk.slots().in_flight()), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waited_and_asks_now_waits_no_longer_and_who_left_does_not() {
+    let (_held, desk) = desk(|_, _| Ok(good()));
+    let first = ask(&desk, "one", 1);
+    settle().await;
+    tokio::time::advance(6 * SECOND).await;
+    let (second, left) = (ask(&desk, "one", 2), ask(&desk, "one", 3));
+    settle().await;
+    assert_eq!(desk.waiters().in_flight(), 2);
+    left.abort();
+    settle().await;
+    assert_eq!(desk.waiters().in_flight(), 1);
+    assert_eq!(first.await.unwrap(), Err(NotKnown::Silent));
+    settle().await;
+    assert_eq!(desk.waiters().in_flight(), 0, "the second one's own question is out");
+    assert_eq!(second.await.unwrap(), Err(NotKnown::Silent));
 }
 
 #[tokio::test(start_paused = true)]

@@ -33,6 +33,23 @@ fn a_path_that_is_no_folder_is_refused() {
     assert!(made.is_dir());
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn a_pipe_in_the_place_of_the_lock_is_refused_at_once() {
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+
+    let dir = TempDir::new().unwrap();
+    let (root, lock) = (dir.path().join("media"), dir.path().join("media/lock"));
+    fs::create_dir(&root).unwrap();
+    fs::set_permissions(&root, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+    mknodat(CWD, &lock, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    let refused = || MediaStore::open(bounds(dir.path())).unwrap_err();
+    assert!(matches!(refused(), StoreOpenError::Io { path, .. } if path == lock));
+    // Nor is it one for somebody who reads at its other end.
+    let _reader = fs::File::options().read(true).write(true).open(&lock).unwrap();
+    assert!(matches!(refused(), StoreOpenError::Io { path, .. } if path == lock));
+}
+
 #[test]
 fn a_store_that_cannot_hold_the_largest_file_is_refused() {
     let dir = TempDir::new().unwrap();
