@@ -9,6 +9,8 @@
 //! | whose is this token | 64, equal ones counted once | 4 | 10 s; the answer is remembered for 60 s |
 //! | list, alias, file | 256 | 64 | 10 s to the head, then 16 KiB/s at least |
 //!
+//! One question more is our own, once after the start: which signing key it publishes (`key_question`).
+//!
 //! Over a cap: 503. No answer, or no sense in it: 502, and never that the token is bad. A token that is revoked may be good
 //! here for 60 s more.
 
