@@ -11,8 +11,10 @@
 //! | list, alias | 64 | 16 | 10 s to the head, then 16 KiB/s at least |
 //! | file | 128 | 64 | the same |
 //!
-//! Of all but the first a client that holds as much as is left gets no more. Over a cap: 503. No answer, or no sense in it: 502, and never that the token is bad. A token that is revoked may be good
-//! here for 60 s more.
+//! Of all but the first a client that holds as much as is left gets no more. Over a cap: 503. No answer, or no sense in it: 502,
+//! and never that the token is bad. A token that is revoked may be good here for 60 s more.
+//!
+//! One question more is our own, once after the start: which signing key it publishes (`key_question`).
 
 mod addresses;
 mod body;

@@ -105,7 +105,7 @@ impl Published {
                 %server_name,
                 theirs = %theirs,
                 "the homeserver behind has another server_name, so other servers will refuse our signature: write its own name in \
-                 server_name, or its address in homeserver.upstream"
+                 server_name, or where yours listens in homeserver.upstream"
             ),
             Self::AnotherKey { ids, same_id } => tracing::warn!(
                 target: "portcullis::upstream",
