@@ -4,7 +4,7 @@
 //!  request ─► AdmissionLayer ─► your extractors, tokens, caches ─► your handler ─► pass.run(your federation call)
 //!               │ 400: no valid server name                          EarlyPass::take_from
 //!               │ 429: no slot, 403/404: the rules                   the slot moves into the call
-//!               └ not one of the two directory routes, or for this server: passed on untouched
+//!               └ not one of the two directory routes, or for this server: passed on with a mark that says so
 //! ```
 //!
 //! The layer knows `publicRooms?server=` and `directory/room/{alias}` by method and URI alone, takes the slot, and puts the
@@ -21,7 +21,8 @@
 //! [`Admission::admit`] in the handler, right before the call: it is the same door, and refuses as fast. The layer is
 //! worth its place where what comes before the handler costs something, such as a body to be read.
 //!
-//! **It sees the URI it is given.** Put it outside whatever strips a prefix off the path (in axum: not inside `nest`).
+//! **It sees the URI it is given.** Put it outside whatever strips a prefix off the path (in axum: not inside `nest`). A
+//! handler behind one that is in the wrong place hears of it: [`EarlyPass::take_from`] is an error then.
 //!
 //! **It does not know files.** Whether a file leaves the server depends on the switch and on what is stored, so the media
 //! routes are admitted in their handler, by [`Admission::admit_media`].
@@ -48,7 +49,7 @@ use http::{Extensions, HeaderMap, Request, Response};
 use tower_layer::Layer;
 use tower_service::Service;
 
-use crate::admission::{Admission, Admitted, ClientKey, InvalidRoute, OutboundRoute, Refusal};
+use crate::admission::{Admission, Admitted, ClientKey, ClientPath, InvalidRoute, OutboundRoute, Refusal};
 use crate::sync::Mutex;
 
 type ClientOf = Arc<dyn Fn(&HeaderMap, &Extensions) -> ClientKey + Send + Sync>;
@@ -79,8 +80,10 @@ type ClientOf = Arc<dyn Fn(&HeaderMap, &Extensions) -> ClientKey + Send + Sync>;
 ///
 /// async fn public_rooms(request: Request) -> Response {
 ///     match EarlyPass::take_from(request.extensions()) {
-///         None => "our own list".into_response(), // it names no server, or this one
-///         Some(pass) => {
+///         // The layer is missing, or where it does not see this path: no answer, and least of all our own list.
+///         Err(no_pass) => (StatusCode::INTERNAL_SERVER_ERROR, no_pass.to_string()).into_response(),
+///         Ok(None) => "our own list".into_response(), // it names no server, or this one
+///         Ok(Some(pass)) => {
 ///             let server = pass.destination().clone();
 ///             let rooms = pass.run(async move { format!("the list of {server}") /* your federation call */ }).await;
 ///             rooms.map_or_else(|_expired| StatusCode::GATEWAY_TIMEOUT.into_response(), |rooms| rooms.into_response())
@@ -103,12 +106,37 @@ pub struct AdmissionService<S> {
     layer: AdmissionLayer,
 }
 
-/// A pass that was taken before the handler ran, in the request's extensions until the handler takes it.
+/// What [`AdmissionLayer`] leaves in the extensions of each request it lets through: the pass that was taken before the
+/// handler ran, until the handler takes it, or that there is none.
 ///
 /// Always: of all its clones one yields the pass, once, and none after the handler has answered
 /// (`only_one_of_all_clones_yields_the_pass`, `a_handler_that_leaves_the_pass_keeps_no_slot`).
 #[derive(Clone, Debug)]
-pub struct EarlyPass(Arc<Mutex<Option<Admitted>>>);
+pub struct EarlyPass(Left);
+
+/// What was made of a request.
+#[derive(Clone, Debug)]
+enum Left {
+    Pass(Arc<Mutex<Option<Admitted>>>),
+    StaysHere,
+    OtherPath,
+}
+
+/// Why [`EarlyPass::take_from`] cannot say whether a request may leave the server. Its texts are for a log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NoEarlyPass {
+    /// No layer saw the request.
+    #[error("no admission layer saw the request")]
+    NotSeen,
+    /// The layer saw a path that is none of the two routes: it is inside of what strips a prefix off, or the handler is one
+    /// of another route.
+    #[error("the admission layer saw another path than that of a directory route")]
+    OtherPath,
+    /// The pass was taken already, or the handler has answered.
+    #[error("the pass was taken already, or the request is answered")]
+    Gone,
+}
 
 /// The answer of an [`AdmissionService`]: a refusal, or that of the service inside.
 #[must_use = "futures do nothing unless they are polled"]
@@ -131,7 +159,7 @@ enum NotAdmitted {
 }
 
 /// Ends an early pass that was not taken.
-struct Leftover(EarlyPass);
+struct Leftover(Arc<Mutex<Option<Admitted>>>);
 
 impl AdmissionLayer {
     /// Takes slots of `admission` for the client that `client` makes of a request's headers and extensions.
@@ -171,36 +199,47 @@ impl NotAdmitted {
 }
 
 impl EarlyPass {
-    /// The pass that [`AdmissionLayer`] put here, to be spent on one call.
+    /// The pass that [`AdmissionLayer`] put here, to be spent on one call; `Ok(None)` where the request is for one of the two
+    /// routes and stays here, because it names no server or this one.
     ///
-    /// `None` where there is none: the request stays here, no layer saw it, the pass was taken already, or the handler has
-    /// answered. Such a request may not leave the server without asking [`Admission::admit`]:
+    /// *Errors:* [`NoEarlyPass`]: nothing is known of whether the request stays here. It may leave the server by
+    /// [`Admission::admit`] alone, and where the layer is relied on, 500 is the answer: the server is put together wrongly.
     ///
     /// ```
     /// use http::Extensions;
     /// use portcullis::layer::EarlyPass;
     /// use portcullis::{Admission, Admitted, ClientKey, OutboundRoute, Refusal};
     ///
-    /// /// Right with the layer and without it.
+    /// /// Right with the layer and without it, for a request that `OutboundRoute::classify` says leaves the server.
     /// fn pass(door: &Admission, client: &ClientKey, at: &Extensions, to: OutboundRoute) -> Result<Admitted, Refusal> {
-    ///     EarlyPass::take_from(at).map_or_else(|| door.admit(client, to), Ok)
+    ///     match EarlyPass::take_from(at) {
+    ///         Ok(Some(pass)) => Ok(pass),
+    ///         Ok(None) | Err(_) => door.admit(client, to),
+    ///     }
     /// }
     /// ```
     ///
     /// *Panics:* never. *Blocking:* no.
-    #[must_use = "dropping the pass frees its slot"]
-    pub fn take_from(extensions: &Extensions) -> Option<Admitted> {
-        extensions.get::<Self>()?.take()
+    pub fn take_from(extensions: &Extensions) -> Result<Option<Admitted>, NoEarlyPass> {
+        match &extensions.get::<Self>().ok_or(NoEarlyPass::NotSeen)?.0 {
+            Left::Pass(pass) => pass.lock().take().map(Some).ok_or(NoEarlyPass::Gone),
+            Left::StaysHere => Ok(None),
+            Left::OtherPath => Err(NoEarlyPass::OtherPath),
+        }
     }
 
-    fn take(&self) -> Option<Admitted> {
-        self.0.lock().take()
+    /// Marks a request that gets no pass. One that an outer layer has seen knows more than this one can.
+    fn mark_without<B>(request: &mut Request<B>) {
+        if request.extensions().get::<Self>().is_none() {
+            let ours = ClientPath::of(request.uri().path()).is_some();
+            request.extensions_mut().insert(Self(if ours { Left::StaysHere } else { Left::OtherPath }));
+        }
     }
 }
 
 impl Drop for Leftover {
     fn drop(&mut self) {
-        drop(self.0.take());
+        drop(self.0.lock().take());
     }
 }
 
@@ -228,10 +267,13 @@ where
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
         let step = match self.layer.admit(&request) {
             Err(not_admitted) => Step::Refused(not_admitted.into_response()),
-            Ok(None) => Step::Inside(Box::pin(self.inner.call(request)), None),
+            Ok(None) => {
+                EarlyPass::mark_without(&mut request);
+                Step::Inside(Box::pin(self.inner.call(request)), None)
+            }
             Ok(Some(pass)) => {
-                let pass = EarlyPass(Arc::new(Mutex::new(Some(pass))));
-                request.extensions_mut().insert(pass.clone());
+                let pass = Arc::new(Mutex::new(Some(pass)));
+                request.extensions_mut().insert(EarlyPass(Left::Pass(Arc::clone(&pass))));
                 // Before the service is called: it may panic in there.
                 let leftover = Leftover(pass);
                 Step::Inside(Box::pin(self.inner.call(request)), Some(leftover))

@@ -51,22 +51,43 @@ async fn is_pending<F: Future>(answer: &mut Pin<Box<F>>) -> bool {
 }
 
 #[tokio::test]
-async fn what_stays_here_is_passed_on_without_a_slot() {
+async fn what_stays_here_is_passed_on_without_a_slot_and_told_from_what_was_not_seen() {
     let door = door();
-    for uri in [
-        "/_matrix/client/v3/publicRooms",
-        "/_matrix/client/v3/publicRooms?server=US.example:8448",
-        "/_matrix/client/v3/directory/room/%23hall:us.example",
-        "/_matrix/client/v3/sync",
-        "/_matrix/client/v1/media/download/them.example/abc",
+    for (uri, left) in [
+        ("/_matrix/client/v3/publicRooms", Ok(())),
+        ("/_matrix/client/v3/publicRooms?server=US.example:8448", Ok(())),
+        ("/_matrix/client/v3/directory/room/%23hall:us.example", Ok(())),
+        // As a layer inside of axum's `nest` sees it.
+        ("/v3/publicRooms?server=them.example", Err(NoEarlyPass::OtherPath)),
+        ("/_matrix/client/v3/sync", Err(NoEarlyPass::OtherPath)),
+        ("/_matrix/client/v1/media/download/them.example/abc", Err(NoEarlyPass::OtherPath)),
     ] {
         let in_flight = door.clone();
         let handle = |request: Request<()>| {
-            assert!(EarlyPass::take_from(request.extensions()).is_none(), "{uri}");
+            let taken = EarlyPass::take_from(request.extensions());
+            assert_eq!(taken.map(|pass| assert!(pass.is_none(), "{uri}")), left, "{uri}");
             assert_eq!(in_flight.budget().in_flight(), 0, "{uri}");
             fine()
         };
         assert_eq!(service(&door, handle).oneshot(request(uri)).await.unwrap().body(), "fine", "{uri}");
+    }
+    assert_eq!(EarlyPass::take_from(request(REMOTE).extensions()).unwrap_err(), NoEarlyPass::NotSeen);
+}
+
+#[tokio::test]
+async fn an_inner_layer_that_sees_less_leaves_the_outer_one_s_word() {
+    let door = door();
+    for (uri, leaves) in [(REMOTE, true), ("/_matrix/client/v3/publicRooms", false)] {
+        let handle = |request: Request<()>| {
+            assert_eq!(EarlyPass::take_from(request.extensions()).unwrap().is_some(), leaves);
+            fine()
+        };
+        let mut inner = service(&door, handle);
+        let stripped = service_fn(move |mut request: Request<()>| {
+            *request.uri_mut() = "/publicRooms".parse().unwrap();
+            inner.call(request)
+        });
+        layer(&door).layer(stripped).oneshot(request(uri)).await.unwrap();
     }
 }
 
@@ -75,7 +96,7 @@ async fn what_leaves_brings_a_pass_to_its_server() {
     let door = door();
     for uri in [REMOTE, "/_matrix/client/v3/directory/room/%23hall:them.example"] {
         let handle = |request: Request<()>| {
-            let pass = EarlyPass::take_from(request.extensions()).unwrap();
+            let pass = EarlyPass::take_from(request.extensions()).unwrap().unwrap();
             assert_eq!(pass.destination().as_str(), "them.example");
             async { Ok(pass.run(async { Response::new(Bytes::from_static(b"asked")) }).await.unwrap()) }
         };
@@ -145,8 +166,8 @@ async fn a_handler_that_leaves_the_pass_keeps_no_slot() {
     };
     let answer = service(&door, handle).oneshot(request(REMOTE)).await.unwrap();
     assert_eq!(door.budget().in_flight(), 0);
-    assert!(EarlyPass::take_from(answer.extensions()).is_none());
-    assert!(EarlyPass::take_from(&kept.recv().await.unwrap()).is_none());
+    assert_eq!(EarlyPass::take_from(answer.extensions()).unwrap_err(), NoEarlyPass::Gone);
+    assert_eq!(EarlyPass::take_from(&kept.recv().await.unwrap()).unwrap_err(), NoEarlyPass::Gone);
 }
 
 #[tokio::test]
@@ -154,11 +175,11 @@ async fn only_one_of_all_clones_yields_the_pass() {
     let door = door();
     let handle = |request: Request<()>| {
         let copy = request.extensions().clone();
-        let pass = EarlyPass::take_from(&copy);
-        assert!(EarlyPass::take_from(request.extensions()).is_none());
-        drop(pass.unwrap());
+        let pass = EarlyPass::take_from(&copy).unwrap().unwrap();
+        assert_eq!(EarlyPass::take_from(request.extensions()).unwrap_err(), NoEarlyPass::Gone);
+        drop(pass);
         assert_eq!(door.budget().in_flight(), 0, "dropped is free");
-        assert!(EarlyPass::take_from(&copy).is_none());
+        assert_eq!(EarlyPass::take_from(&copy).unwrap_err(), NoEarlyPass::Gone);
         fine()
     };
     service(&door, handle).oneshot(request(REMOTE)).await.unwrap();
@@ -187,7 +208,7 @@ async fn a_client_that_hangs_up_gives_back_what_was_not_taken() {
     assert_eq!(door.budget().in_flight(), 1);
     drop(answer);
     assert_eq!(door.budget().in_flight(), 0);
-    assert!(EarlyPass::take_from(&kept.recv().await.unwrap()).is_none());
+    assert_eq!(EarlyPass::take_from(&kept.recv().await.unwrap()).unwrap_err(), NoEarlyPass::Gone);
 }
 
 #[tokio::test]
@@ -197,7 +218,8 @@ async fn a_call_keeps_its_slot_when_its_client_hangs_up() {
     let (say, mut hear) = mpsc::unbounded_channel();
     let ended = Mutex::new(Some(ended));
     let handle = |request: Request<()>| {
-        let (pass, ended) = (EarlyPass::take_from(request.extensions()).unwrap(), ended.lock().take().unwrap());
+        let (pass, ended) =
+            (EarlyPass::take_from(request.extensions()).unwrap().unwrap(), ended.lock().take().unwrap());
         say.send(tokio::spawn(pass.run(ended))).unwrap();
         pending()
     };
@@ -220,7 +242,7 @@ async fn a_call_keeps_its_slot_after_the_answers_head() {
     let (say, mut hear) = mpsc::unbounded_channel();
     let handle = |request: Request<()>| {
         // Its body is still to come, out of the call.
-        say.send(EarlyPass::take_from(request.extensions()).unwrap()).unwrap();
+        say.send(EarlyPass::take_from(request.extensions()).unwrap().unwrap()).unwrap();
         fine()
     };
     service(&door, handle).oneshot(request(REMOTE)).await.unwrap();
