@@ -220,9 +220,9 @@ impl Portcullis {
     ///     match begun {
     ///         None => return false,
     ///         Some(Begun::Answer(answer)) => send(answer),
-    ///         Some(Begun::Call(lookup)) => send(portcullis.finish_blocking(*lookup)),
+    ///         Some(Begun::Call(lookup)) => send(portcullis.finish_blocking(lookup)),
     ///         // The thread is free at once. Who cannot answer later builds with `inline_media` and never comes here.
-    ///         Some(Begun::Media(lookup)) => portcullis.spawn_media(*lookup, send),
+    ///         Some(Begun::Media(lookup)) => portcullis.spawn_media(lookup, send),
     ///     }
     ///     true
     /// }
@@ -312,9 +312,7 @@ impl Portcullis {
             tracing::debug!(target: "portcullis::admission", reason = refusal.as_label(), "lookup refused");
         })?;
         let report = Report::of(self.directory.gates(), || check_token(local, headers).is_ok());
-        Ok(Begun::Call(Box::new(RemoteLookup {
-            errand: RemoteErrand::Directory { pass, question: Box::new(question), report },
-        })))
+        Ok(Begun::Call(RemoteLookup { errand: RemoteErrand::Directory { pass, question: Box::new(question), report } }))
     }
 
     fn judge(&self, destination: &ServerName) -> Result<(), Refusal> {
@@ -336,6 +334,32 @@ impl Portcullis {
     ///
     /// *Panics:* never, inside a tokio runtime with I/O and timer on. *Cancel safety:* dropping the future ends the call
     /// and frees the slot. *Blocking:* no.
+    ///
+    /// For an asynchronous server with a lock around its data, files included:
+    ///
+    /// ```
+    /// use std::{net::IpAddr, sync::Mutex};
+    ///
+    /// use bytes::Bytes;
+    /// use http::{Request, Response};
+    /// use portcullis::local_view::LocalView;
+    /// use portcullis::{Begun, Portcullis, ResponseBody};
+    ///
+    /// /// `None`: for your other routes.
+    /// async fn answer<D: LocalView>(
+    ///     portcullis: &Portcullis, lock: &Mutex<D>, peer: IpAddr, request: &Request<Bytes>,
+    /// ) -> Option<Response<ResponseBody>> {
+    ///     let begun = {
+    ///         let data = lock.lock().unwrap();
+    ///         portcullis.begin(&*data, peer, request)
+    ///     }; // unlocked, before anything is awaited
+    ///     Some(match begun? {
+    ///         Begun::Answer(answer) => answer,
+    ///         Begun::Call(lookup) => portcullis.finish(lookup).await,
+    ///         Begun::Media(lookup) => portcullis.finish_media(lookup).await,
+    ///     })
+    /// }
+    /// ```
     pub fn finish(&self, lookup: RemoteLookup) -> impl Future<Output = Response<ResponseBody>> + Send + use<> {
         let (directory, media) = (Arc::clone(&self.directory), Arc::clone(&self.media));
         let mut cut_short = self.cut_short.subscribe();
@@ -411,8 +435,8 @@ impl Portcullis {
         match self.begin_under(MediaMode::OffPool, local, peer, request) {
             None => Either::Left(ready(None)),
             Some(Begun::Answer(answer)) => Either::Left(ready(Some(answer))),
-            Some(Begun::Call(lookup)) => Either::Right(Either::Left(self.finish(*lookup).map(Some))),
-            Some(Begun::Media(lookup)) => Either::Right(Either::Right(self.finish_media(*lookup).map(Some))),
+            Some(Begun::Call(lookup)) => Either::Right(Either::Left(self.finish(lookup).map(Some))),
+            Some(Begun::Media(lookup)) => Either::Right(Either::Right(self.finish_media(lookup).map(Some))),
         }
     }
 
@@ -428,7 +452,7 @@ impl Portcullis {
     ) -> Option<Response<ResponseBody>> {
         Some(match self.begin_under(MediaMode::Inline, local, peer, request)? {
             Begun::Answer(answer) => answer,
-            Begun::Call(lookup) => self.finish_blocking(*lookup),
+            Begun::Call(lookup) => self.finish_blocking(lookup),
             // Not made under this mode.
             Begun::Media(_) => answer::media::failure(MediaFailure::Failed),
         })

@@ -160,7 +160,7 @@ impl Homeserver {
             Some(Begun::Answer(answer)) => answer,
             Some(Begun::Call(lookup)) => {
                 // The slot was taken under the lock; the lock is free while another server is asked.
-                let answer = RuntimeLockRelease(&mut data).during(|| self.portcullis.finish_blocking(*lookup));
+                let answer = RuntimeLockRelease(&mut data).during(|| self.portcullis.finish_blocking(lookup));
                 data.errands += 1;
                 answer
             }
@@ -169,7 +169,7 @@ impl Homeserver {
                 drop(data);
                 let (homeserver, connection, method) =
                     (Arc::clone(self), Arc::clone(connection), request.method().clone());
-                self.portcullis.spawn_media(*lookup, move |answer| {
+                self.portcullis.spawn_media(lookup, move |answer| {
                     // It might wait for the client right here; on a thread that counts, this homeserver's own bound holds.
                     homeserver.aside(move || drop(write_answer(&connection, &method, answer)));
                 });

@@ -49,9 +49,11 @@ pub use policy::{ClientOutboundProxyPolicy, RemoteTimeout, RouteClass, ZeroTimeo
 pub use refusal::Refusal;
 pub use remote_fetch::{AllowRemote, RemoteFetchAllowed, RemoteFetchPolicy};
 pub use room_alias::{InvalidRoomAlias, RoomAlias};
+#[cfg(any(feature = "outbound", feature = "tower"))]
+pub(crate) use route::ClientPath;
 #[cfg(feature = "server")]
 pub(crate) use route::decode;
 #[cfg(feature = "outbound")]
-pub(crate) use route::{ClientPath, query_values};
+pub(crate) use route::query_values;
 pub use route::{InvalidRoute, OutboundRoute};
 pub use thumbnail::{Thumbnail, ThumbnailMethod, ThumbnailSize};

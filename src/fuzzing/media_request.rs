@@ -199,7 +199,7 @@ async fn answer(
         Begun::Answer(answer) => answer,
         Begun::Media(lookup) => {
             assert!(route.is_ok_and(|route| route.is_some()));
-            portcullis.finish_media(*lookup).await
+            portcullis.finish_media(lookup).await
         }
     };
     Some((answer, start.elapsed()))

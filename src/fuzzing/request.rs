@@ -204,7 +204,7 @@ impl Server {
         }
         let start = Instant::now();
         let asked = self.world.asked();
-        let answer = self.portcullis.finish(*lookup).await;
+        let answer = self.portcullis.finish(lookup).await;
         assert!(start.elapsed() <= DIRECTORY_DEADLINE + TIMER, "a lookup took {:?}", start.elapsed());
         let too_large = self.world.said().is_some_and(|said| said.body.len() > MAX_ALIAS_BYTES);
         if self.only_client && self.world.asked() != asked && matches!(route, OutboundRoute::RoomAlias { .. }) {

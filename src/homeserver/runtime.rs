@@ -287,7 +287,7 @@ impl fmt::Debug for Handled {
 }
 
 impl OutboundRoutes for Portcullis {
-    type Lookup = Box<RemoteLookup>;
+    type Lookup = RemoteLookup;
 
     fn begin(
         &self,
@@ -298,12 +298,12 @@ impl OutboundRoutes for Portcullis {
         Self::begin(self, local, peer, request).map(|begun| match begun {
             Begun::Answer(answer) => OutboundStep::Answer(answer),
             Begun::Call(lookup) => OutboundStep::Call(lookup),
-            Begun::Media(lookup) => OutboundStep::Later(Box::pin(self.finish_media(*lookup))),
+            Begun::Media(lookup) => OutboundStep::Later(Box::pin(self.finish_media(lookup))),
         })
     }
 
     fn finish_blocking(&self, lookup: Self::Lookup) -> Response<ResponseBody> {
-        Self::finish_blocking(self, *lookup)
+        Self::finish_blocking(self, lookup)
     }
 
     fn admission(&self) -> &Admission {

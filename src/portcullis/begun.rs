@@ -13,13 +13,13 @@ pub enum Begun {
     /// Answered without asking anybody.
     Answer(Response<ResponseBody>),
     /// A slot is held; the lock may be released and the call made.
-    Call(Box<RemoteLookup>),
+    Call(RemoteLookup),
     /// A file, to be finished without a thread of the pool: [`finish_media`] or [`spawn_media`]. Never after
     /// [`inline_media`](super::PortcullisBuilder::inline_media).
     ///
     /// [`finish_media`]: super::Portcullis::finish_media
     /// [`spawn_media`]: super::Portcullis::spawn_media
-    Media(Box<MediaLookup>),
+    Media(MediaLookup),
 }
 
 /// An admitted lookup, not yet made. Dropping it gives the slot back.

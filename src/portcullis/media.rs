@@ -71,7 +71,7 @@ pub(super) enum MediaMode {
 /// A file that is to be fetched, with its slot, or read from the store. Dropping it gives the slot back.
 #[must_use = "dropping the lookup frees its slot without asking"]
 pub struct MediaLookup {
-    ask: MediaAsk,
+    ask: Box<MediaAsk>,
     key: FileKey,
     plan: Plan,
 }
@@ -152,10 +152,10 @@ impl Portcullis {
             None if self.stopping.load(Ordering::Relaxed) => return Err(Denied::Stopping),
             None => Plan::Fetch(desk.admit(permitted).map_err(Denied::MediaRefused)?),
         };
-        let lookup = Box::new(MediaLookup { ask, key, plan });
+        let lookup = MediaLookup { ask: Box::new(ask), key, plan };
         Ok(match mode {
             MediaMode::OffPool => Begun::Media(lookup),
-            MediaMode::Inline => Begun::Call(Box::new(RemoteLookup { errand: RemoteErrand::Media(lookup) })),
+            MediaMode::Inline => Begun::Call(RemoteLookup { errand: RemoteErrand::Media(Box::new(lookup)) }),
         })
     }
 
@@ -167,6 +167,20 @@ impl Portcullis {
     /// ends in [`BodyCut`](crate::BodyCut).
     ///
     /// *Panics:* never, inside a tokio runtime with its timer on. *Cancel safety:* as said. *Blocking:* no.
+    ///
+    /// ```
+    /// use bytes::Bytes;
+    /// use http::Response;
+    /// use http_body_util::BodyExt as _;
+    /// use portcullis::{BodyCut, MediaLookup, Portcullis};
+    ///
+    /// /// For who needs a file whole: an error says that it is not. A server hands the answer on as it is;
+    /// /// [`Portcullis::finish`] has that example.
+    /// async fn whole(portcullis: &Portcullis, lookup: MediaLookup) -> Result<Response<Bytes>, BodyCut> {
+    ///     let (head, body) = portcullis.finish_media(lookup).await.into_parts();
+    ///     Ok(Response::from_parts(head, body.collect().await?.to_bytes()))
+    /// }
+    /// ```
     pub fn finish_media(&self, lookup: MediaLookup) -> impl Future<Output = Response<ResponseBody>> + Send + use<> {
         let desk = Arc::clone(&self.media);
         async move { desk.answer(lookup).await }
@@ -202,8 +216,8 @@ impl Portcullis {
     ///     match portcullis.begin(data, peer, request) {
     ///         None => { /* your other routes */ }
     ///         Some(Begun::Answer(answer)) => send(answer),
-    ///         Some(Begun::Call(lookup)) => send(portcullis.finish_blocking(*lookup)),
-    ///         Some(Begun::Media(lookup)) => portcullis.spawn_media(*lookup, send), // the thread is free
+    ///         Some(Begun::Call(lookup)) => send(portcullis.finish_blocking(lookup)),
+    ///         Some(Begun::Media(lookup)) => portcullis.spawn_media(lookup, send), // the thread is free
     ///     }
     /// }
     /// ```

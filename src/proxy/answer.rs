@@ -330,10 +330,10 @@ pub(crate) mod homeserver;
 #[cfg(feature = "outbound")]
 pub(crate) mod media;
 
+#[cfg(feature = "server")]
+pub(crate) use lookups::bad_token;
 #[cfg(feature = "outbound")]
-pub(crate) use lookups::{
-    alias, bad_token, judge_alias, judge_room_list, knows_no_post, lookup, preflight, room_list, stopping,
-};
+pub(crate) use lookups::{alias, judge_alias, judge_room_list, knows_no_post, lookup, preflight, room_list, stopping};
 
 #[cfg(test)]
 mod tests;

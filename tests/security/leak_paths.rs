@@ -91,7 +91,7 @@ async fn a_lookup_that_was_begun_and_dropped_gives_the_slot_back() {
 async fn a_caller_gone_before_its_call_gives_the_slot_back() {
     let portcullis = that(Does::NothingEver);
     let Begun::Call(lookup) = begun(&portcullis, 1) else { panic!("not admitted") };
-    let never_polled = portcullis.finish(*lookup);
+    let never_polled = portcullis.finish(lookup);
     assert_eq!(in_flight(&portcullis), 1);
     drop(never_polled);
     assert_at_rest(&portcullis);

@@ -32,7 +32,7 @@ fn subscriber(n: u64, host: u64) -> IpAddr {
 
 fn try_begin(home: &MediaHome, from: IpAddr, server: &str, media_id: &str) -> Option<MediaLookup> {
     match home.portcullis.begin(&TheirTokens, from, &request(&download(server, media_id))).unwrap() {
-        Begun::Media(lookup) => Some(*lookup),
+        Begun::Media(lookup) => Some(lookup),
         Begun::Answer(answer) => {
             assert_eq!(answer.status(), 429);
             None

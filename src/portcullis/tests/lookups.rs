@@ -312,7 +312,7 @@ async fn draining_refuses_new_calls_waits_and_then_cuts_the_rest_short() {
     assert_eq!((cut_short, start.elapsed()), (2, 3 * SECOND));
     assert_eq!(seen(quick.await.unwrap().unwrap()).await.status, 200);
     assert_eq!(seen(silent.await.unwrap().unwrap()).await.outcome(), (503, "M_UNKNOWN"));
-    assert_eq!(seen(portcullis.finish(*late).await).await.outcome(), (503, "M_UNKNOWN"));
+    assert_eq!(seen(portcullis.finish(late).await).await.outcome(), (503, "M_UNKNOWN"));
     assert_eq!(remote.opened(), 2, "nothing is started once the stop has come");
     assert_eq!(ask(&portcullis, 3, &get(LIST)).await.status, 200);
     assert_at_rest(&portcullis);

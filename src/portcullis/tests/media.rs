@@ -162,7 +162,7 @@ async fn all(started: Vec<JoinHandle<Got>>) -> Vec<Got> {
 }
 
 /// The answer of the first half alone, under the media budget; `Err`: the file would be opened or fetched.
-async fn begun(portcullis: &Portcullis, peer: u8, request: &Request<Bytes>) -> Result<Got, Box<MediaLookup>> {
+async fn begun(portcullis: &Portcullis, peer: u8, request: &Request<Bytes>) -> Result<Got, MediaLookup> {
     match portcullis.begin(&Gallery, address(peer), request).unwrap() {
         Begun::Answer(answer) => Ok(got(answer).await),
         Begun::Media(lookup) => Err(lookup),

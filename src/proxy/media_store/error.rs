@@ -7,8 +7,8 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreOpenError {
-    /// Another process has it.
-    #[error("{}: another running process stores its media there; give each its own cache_dir", .0.display())]
+    /// Another store has it, of this process or of another one.
+    #[error("{}: in use by another media store, in this process or another one; give each a folder of its own", .0.display())]
     InUse(PathBuf),
     /// It, or a folder of ours inside, is a symbolic link.
     #[error("{}: a symbolic link; name the folder itself, or remove the link", .0.display())]
@@ -24,7 +24,7 @@ pub enum StoreOpenError {
     WritableByOthers(PathBuf),
     /// The largest file does not fit.
     #[error(
-        "cache_size: {bytes} bytes do not hold a file of max_file, {max_file} bytes; raise the one or lower the other"
+        "a media store of {bytes} bytes does not hold a file of the largest size, {max_file} bytes; raise the one or lower the other"
     )]
     TooSmall {
         /// What the store may take.

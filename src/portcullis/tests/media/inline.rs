@@ -42,7 +42,7 @@ fn m17_f14_a_second_file_of_the_same_client_is_429_and_the_slot_comes_back() {
                     return portcullis.handle_blocking(&Gallery, address(1), &file("them.example", "a")).unwrap();
                 }
                 match portcullis.begin(&Gallery, address(1), &file("them.example", "a")).unwrap() {
-                    Begun::Call(lookup) => portcullis.finish_blocking(*lookup),
+                    Begun::Call(lookup) => portcullis.finish_blocking(lookup),
                     other => panic!("{other:?}"),
                 }
             });
@@ -78,7 +78,7 @@ fn an_answer_comes_later_without_a_thread_of_the_caller_s() {
             panic!("held no thread")
         };
         let send = send.clone();
-        portcullis.spawn_media(*lookup, move |answer| send.send(answer).unwrap());
+        portcullis.spawn_media(lookup, move |answer| send.send(answer).unwrap());
     }
     assert_eq!(portcullis.status().budgets.media.in_flight, 3);
     told.add_permits(3);
@@ -89,7 +89,7 @@ fn an_answer_comes_later_without_a_thread_of_the_caller_s() {
     let Begun::Media(lookup) = portcullis.begin(&Gallery, address(1), &file("them.example", "d")).unwrap() else {
         panic!()
     };
-    portcullis.spawn_media(*lookup, move |answer| drop(send.send(answer)));
+    portcullis.spawn_media(lookup, move |answer| drop(send.send(answer)));
     drop(portcullis);
     if let Ok(answer) = receive.recv() {
         assert_eq!(answer.status(), 503);
@@ -103,7 +103,7 @@ fn callbacks_that_wait_and_panic_harm_no_call_and_hold_no_slot() {
     let portcullis = builder(8, &remote).remote_media(Box::new(rig.origin.clone()));
     let portcullis = portcullis.media_store(rig.store()).remote_fetch(ON).build().unwrap();
     let begun = |media_id: &str| match portcullis.begin(&Gallery, address(1), &file("them.example", media_id)) {
-        Some(Begun::Media(lookup)) => *lookup,
+        Some(Begun::Media(lookup)) => lookup,
         other => panic!("{other:?}"),
     };
     let (say, said) = mpsc::channel();
@@ -152,7 +152,7 @@ async fn the_whole_file_is_there_before_the_answer_so_that_failures_are_proper_a
             panic!("inline")
         };
         assert_eq!(portcullis.admission().budget().in_flight(), 1);
-        let answer = portcullis.finish(*lookup).await;
+        let answer = portcullis.finish(lookup).await;
         assert_eq!(portcullis.admission().budget().in_flight(), 0);
         assert_eq!(answer.headers().contains_key("content-length"), outcome.0 == 200);
         assert_eq!(got(answer).await.outcome(), outcome);
@@ -172,7 +172,7 @@ async fn inline_and_off_the_pool_share_a_fetch() {
     settle().await;
     let status = portcullis.status();
     assert_eq!((status.budgets.directory.in_flight, status.budgets.media.in_flight), (1, 1));
-    assert!(got(portcullis.finish(*inline).await).await.is(CAT));
+    assert!(got(portcullis.finish(inline).await).await.is(CAT));
     assert!(off_pool.await.unwrap().is(CAT));
     assert_eq!(rig.origin.calls(), 1);
     at_rest(&portcullis).await;

@@ -67,7 +67,7 @@ async fn m06_m07_the_first_half_never_waits_and_three_files_of_one_client_come_s
         })
         .collect();
     assert_eq!((rig.origin.calls(), portcullis.status().budgets.media.in_flight), (0, 3));
-    let answers = lookups.into_iter().map(|lookup| portcullis.finish_media(*lookup));
+    let answers = lookups.into_iter().map(|lookup| portcullis.finish_media(lookup));
     for answer in futures_util::future::join_all(answers).await {
         assert!(got(answer).await.is(CAT));
     }

@@ -232,7 +232,7 @@ async fn a_stored_file_that_made_room_between_the_halves_is_fetched_if_there_is_
         let other =
             if full { Some(begun(&portcullis, 2, &file("them.example", "other")).await.unwrap_err()) } else { None };
         let calls = rig.origin.calls();
-        let answer = got(portcullis.finish_media(*stored).await).await;
+        let answer = got(portcullis.finish_media(stored).await).await;
         if full {
             assert_eq!((answer.outcome(), rig.origin.calls()), ((429, "M_LIMIT_EXCEEDED"), calls));
         } else {
@@ -295,7 +295,7 @@ async fn a_stop_makes_no_new_fetches_waits_for_those_under_way_and_then_cuts_the
     assert_eq!(stop.await.unwrap(), 3);
     assert_eq!(reads.await.unwrap().body, Err(BodyCut));
     assert_eq!(waits.await.unwrap().outcome(), (503, "M_UNKNOWN"));
-    assert_eq!(got(portcullis.finish_media(*begun_before).await).await.outcome(), (503, "M_UNKNOWN"));
+    assert_eq!(got(portcullis.finish_media(begun_before).await).await.outcome(), (503, "M_UNKNOWN"));
     assert_eq!(rig.origin.calls(), 3);
     at_rest(&portcullis).await;
 }

@@ -11,7 +11,7 @@ async fn a_folder_belongs_to_one_process_at_a_time() {
     let (dir, store) = new_store();
     let other = MediaStore::open(bounds(dir.path())).unwrap_err();
     assert!(matches!(&other, StoreOpenError::InUse(path) if path.ends_with("media")), "{other}");
-    assert!(other.to_string().contains("give each its own cache_dir"));
+    assert!(other.to_string().contains("in this process or another one; give each a folder of its own"));
     let file = store.begin(key(1), meta()).await.unwrap();
     drop(store);
     assert!(MediaStore::open(bounds(dir.path())).is_err(), "a fetch is still under way");
