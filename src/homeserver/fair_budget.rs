@@ -1,4 +1,4 @@
-//! Places for work of clients, of which a few clients never get all.
+//! Places for work of clients, of which a few clients never get all, and [how they stand](FairBudgetStatus).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
