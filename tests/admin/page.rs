@@ -143,7 +143,8 @@ async fn a_person_sees_slots_gates_servers_and_calls() {
     assert!(slots.contains("Request threads in use 1 of 8 busy"), "{slots}");
     assert!(slots.contains("refused: off, or not wanted 0"), "{slots}");
     assert!(slots.contains("Media store in use") && slots.contains("files 3"), "{slots}");
-    for bar in ["Lookups: slots", "Files: slots", "Request threads: busy"] {
+    assert!(slots.contains("Long answers at rest 0 of 448 connections"), "{slots}");
+    for bar in ["Lookups: slots", "Files: slots", "Request threads: busy", "Long answers: connections"] {
         assert!(dom.contains(&format!("role=\"meter\" aria-label=\"{bar}\"")), "{bar}");
     }
     let width = if held == "1" { 25 } else { 50 };

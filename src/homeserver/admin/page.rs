@@ -54,6 +54,13 @@ fn snapshot(seen: &AdminStatus) -> Result<String, fmt::Error> {
     if let Some(pool) = seen.request_pool {
         writeln!(text, "threads   {} of {} idle, {} faults", pool.idle, pool.threads, pool.panicked)?;
     }
+    if let Some(long) = seen.long_answers {
+        writeln!(
+            text,
+            "long      {} of {} answers that may take long, {} for one client; {} refused",
+            long.in_flight, long.cap, long.per_client, long.refused
+        )?;
+    }
     if let Some(behind) = &seen.upstream {
         upstream(&mut text, behind)?;
     }

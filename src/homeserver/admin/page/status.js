@@ -116,6 +116,13 @@ function slots(seen) {
     ];
     cards.push(card("Request threads", "busy", pool.threads - pool.idle, pool.threads, number, lines));
   }
+  const long = seen.long_answers;
+  if (long) {
+    cards.push(card("Long answers", "connections", long.in_flight, long.cap, number, [
+      ["one client at most", number(long.per_client)],
+      ["refused: too many at once (503)", lately((refused) => refused.long_answers.refused)],
+    ]));
+  }
   const store = seen.media.store;
   if (store) {
     const lines = [
@@ -314,7 +321,7 @@ function part(id, figures, make) {
 function remember(seen) {
   const refused = {
     directory: seen.budgets.directory.refused, media: seen.budgets.media.refused, by_switch: seen.media.refused_by_switch,
-    upstream: seen.upstream,
+    upstream: seen.upstream, long_answers: seen.long_answers,
   };
   const last = history[history.length - 1];
   if (last && seen.seen_at_ms - seen.uptime_ms > last[0]) history.length = 0; // it was started anew
