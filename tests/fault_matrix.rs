@@ -11,7 +11,7 @@ use fault_matrix::{cell, file_cell, file_table};
 use loopback::{OWN_ROOM, POOL, World, ask, ask_from_a_thread, assert_at_rest, client, get};
 use parking_lot::Mutex;
 use portcullis::limits;
-use support::{Behaviour, PrivateCa, descriptors, until};
+use support::{Behaviour, PrivateCa, descriptors, tls_peer::refusing_address, until};
 use tokio::runtime::Builder;
 use tokio::sync::Semaphore;
 use tokio::task::{JoinError, JoinSet};
@@ -41,6 +41,8 @@ const AT_ONCE: usize = 16;
 /// Runs one test of this process at a time: its descriptors are as many afterwards as they were.
 fn alone(test: impl Future<Output = ()>) {
     let _alone = ALONE.lock();
+    // Stays open from its first use on.
+    refusing_address();
     Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap().block_on(async {
         let before = descriptors::open();
         test.await;

@@ -61,7 +61,7 @@ async fn br_17_every_error_is_readable_across_origins_and_comes_before_a_front_p
     let (_reset, reset) = world.peer("reset.example", Behaviour::Reset).await;
     let black_hole = BlackHole::new().await;
     let dead = world.name("dead.example", black_hole.address());
-    let closed = world.name("closed.example", refusing_address().await);
+    let closed = world.name("closed.example", refusing_address());
     world.dns.say("quiet.example", Says::Nothing);
     world.at("inside.example", &[[10, 0, 0, 1].into()]);
     let servers =

@@ -146,7 +146,7 @@ impl Elsewhere {
                 name
             }
             Self::TheSameEndpoint => String::new(),
-            Self::Refuses => world.name(CDN, refusing_address().await),
+            Self::Refuses => world.name(CDN, refusing_address()),
             Self::ConnectSilent => {
                 let hole = BlackHole::new().await;
                 let name = world.name(CDN, hole.address());

@@ -122,7 +122,7 @@ impl Stage {
                 Scene { _black_hole: Some(black_hole), ..scene }
             }
             Self::ConnectRefused => {
-                let nobody = refusing_address().await;
+                let nobody = refusing_address();
                 Scene::without_peer(world.name(NAME, nobody), nobody.port())
             }
             Self::TlsWrongName => {
@@ -158,10 +158,10 @@ impl Stage {
             }
             _ => {}
         }
-        let nobody = refusing_address().await;
+        let nobody = refusing_address();
         let scene = Scene::without_peer(format!("{NAME}:{}", nobody.port()), nobody.port());
         match self {
-            Self::DnsPortClosed => Scene { dns: Some(refusing_address().await), ..scene },
+            Self::DnsPortClosed => Scene { dns: Some(refusing_address()), ..scene },
             _ => scene,
         }
     }

@@ -9,7 +9,10 @@ use std::net::TcpListener;
 use std::time::Duration;
 
 use crate::rig::{CaFile, Homeserver, NameServer, config, list_of};
-use crate::support::{Behaviour, PrivateCa, TlsPeer, json_answer};
+use crate::support::{
+    Behaviour, PrivateCa, TlsPeer, json_answer,
+    tls_peer::{refusing_address, refusing_at},
+};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_refused_address_a_closed_port_and_a_broken_peer_are_one_answer_whatever_listens_inside() {
@@ -24,7 +27,7 @@ async fn a_refused_address_a_closed_port_and_a_broken_peer_are_one_answer_whatev
     // Inside: a port that accepts, and never says a word, and one that is closed. Whoever connected would wait at the first.
     let listening = TcpListener::bind("127.0.0.1:0").unwrap();
     listening.set_nonblocking(true).unwrap();
-    let (open, closed) = (listening.local_addr().unwrap(), closed_port("127.0.0.1:0"));
+    let (open, closed) = (listening.local_addr().unwrap(), refusing_address().to_string());
     // Outside: everything that can be wrong with a peer, but for time.
     let wrong_certificate = TlsPeer::answering(ca.server_config(&["other.example"]), json_answer(200, "{}")).await;
     let outside_tls = |behaviour| TlsPeer::start_on(([127, 0, 0, 2], 0).into(), tls.clone(), behaviour);
@@ -39,7 +42,7 @@ async fn a_refused_address_a_closed_port_and_a_broken_peer_are_one_answer_whatev
         "10.0.0.1:22".to_owned(),
         "[::1]:22".to_owned(),
         "nowhere.example:8448".to_owned(),
-        closed_port("127.0.0.2:0"),
+        refusing_at([127, 0, 0, 2].into()).to_string(),
         format!("127.0.0.2:{}", wrong_certificate.address().port()),
         no_json.address().to_string(),
         unauthorised.address().to_string(),
@@ -70,8 +73,4 @@ async fn a_silent_peer_is_the_same_answer_but_for_its_status() {
         let answer = homeserver.get([127, 2, 0, 1], &list_of(&name, 1)).await;
         assert_eq!((answer.status, &answer.headers, &answer.body), (504, &refused.headers, &refused.body), "{name}");
     }
-}
-
-fn closed_port(address: &str) -> String {
-    TcpListener::bind(address).unwrap().local_addr().unwrap().to_string()
 }

@@ -7,7 +7,7 @@
 use crate::rig::{
     Names, allowing, ask, assert_at_rest, https, in_a_process_of_its_own, list_of, portcullis, room_list, until,
 };
-use crate::support::{PrivateCa, TlsPeer};
+use crate::support::{PrivateCa, TlsPeer, tls_peer::refusing_address};
 
 /// Servers that answer; the rest are names at a closed port, which costs a socket each as well.
 const ANSWERING: usize = 400;
@@ -23,7 +23,7 @@ async fn ten_thousand_hosts_leave_no_descriptor_open() {
 async fn asks_them_all() {
     let ca = PrivateCa::new();
     let peer = TlsPeer::answering(ca.server_config(&["*.hosts.example"]), room_list()).await;
-    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let closed = refusing_address();
     let names = Names::all_at(peer.address().ip());
     let portcullis = portcullis(8, names, https(&ca), allowing(&["127.0.0.1/32"])).build().unwrap();
     // The first call makes what stays: the runtime's own descriptors.

@@ -1,5 +1,6 @@
 //! A TLS server on a loopback port of its own that answers, or misbehaves in one way; ended when it is dropped.
 
+use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,6 +8,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use rustls::ServerConfig;
+use socket2::{Domain, Socket, Type};
 use tokio::io::{self, AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinHandle, JoinSet};
@@ -204,9 +206,22 @@ impl Drop for TlsPeer {
     }
 }
 
-/// An address on 127.0.0.1 at which nobody listens.
-pub(crate) async fn refusing_address() -> SocketAddr {
-    TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap().local_addr().unwrap()
+/// The address on 127.0.0.1 at which nobody listens. It is taken until the process ends, so that no other server of the tests
+/// is given the port and finds somebody else's call at its door.
+pub(crate) fn refusing_address() -> SocketAddr {
+    refusing_at(Ipv4Addr::LOCALHOST)
+}
+
+/// The same at another address of this machine.
+pub(crate) fn refusing_at(ip: Ipv4Addr) -> SocketAddr {
+    static TAKEN: Mutex<BTreeMap<Ipv4Addr, Socket>> = Mutex::new(BTreeMap::new());
+    let mut taken = TAKEN.lock();
+    let socket = taken.entry(ip).or_insert_with(|| {
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        socket.bind(&SocketAddr::from((ip, 0)).into()).unwrap();
+        socket
+    });
+    socket.local_addr().unwrap().as_socket().unwrap()
 }
 
 async fn accept(listener: TcpListener, tls: TlsAcceptor, behaviour: Behaviour, seen: Arc<Seen>) {

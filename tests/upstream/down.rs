@@ -13,7 +13,7 @@ async fn what_needs_it_is_502_and_the_rest_goes_on() {
     let alias = r#"{"room_id":"!a:them","servers":["them"]}"#;
     let peer =
         TlsPeer::start(ca.server_config(&["127.0.0.1"]), Behaviour::answers(move |_| json_answer(200, alias))).await;
-    let front = Front::start(&config(refusing_address().await), &ca);
+    let front = Front::start(&config(refusing_address()), &ca);
     for path in [
         LIST,
         "/_matrix/client/v3/directory/room/%23a:us.example",

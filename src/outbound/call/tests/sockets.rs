@@ -151,7 +151,7 @@ async fn the_next_address_is_tried_while_nothing_was_sent() {
     let world = World::new();
     let stranger = TlsPeer::answering(world.ca.server_config(&["other.example"]), json_answer(200, "{}")).await;
     let healthy = world.healthy().await;
-    let addresses = [refusing_address().await, stranger.address(), healthy.address()];
+    let addresses = [refusing_address(), stranger.address(), healthy.address()];
     assert_eq!(world.ask(&addresses).await.unwrap().status, StatusCode::OK);
     assert_eq!((stranger.accepted(), stranger.requests().len()), (1, 0));
     assert_eq!(healthy.requests().len(), 1);
