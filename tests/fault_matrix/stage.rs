@@ -110,7 +110,7 @@ impl Stage {
     pub(crate) async fn set_up(self, world: &World) -> Scene {
         match self {
             Self::DnsSilent | Self::DnsCode(_) | Self::DnsNoSuchName | Self::DnsAliasLoop | Self::DnsPortClosed => {
-                self.without_addresses(world).await
+                self.without_addresses(world)
             }
             Self::AddressNotAllowed => Self::beside_a_peer(world, &[[10, 0, 0, 1]]).await,
             Self::OneAddressNotAllowed => Self::beside_a_peer(world, &[[127, 0, 0, 1], [10, 0, 0, 1]]).await,
@@ -148,7 +148,7 @@ impl Stage {
         }
     }
 
-    async fn without_addresses(self, world: &World) -> Scene {
+    fn without_addresses(self, world: &World) -> Scene {
         match self {
             Self::DnsSilent => world.dns.say(NAME, Says::Nothing),
             Self::DnsCode(code) => world.dns.say(NAME, Says::Code(code)),
